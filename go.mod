@@ -1,0 +1,3 @@
+module prefire
+
+go 1.26

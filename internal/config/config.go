@@ -1,0 +1,118 @@
+// Package config reads the command line and the config files of both dialects into one resolved Config, with the origin of each value.
+package config
+
+import (
+	"time"
+
+	"prefire/metrics"
+)
+
+// Dialect is the kind of config file a run came from.
+type Dialect string
+
+const (
+	NoFile   Dialect = ""           // flags alone
+	Schema20 Dialect = "aiperf-2.0" // as aiperf 0.13.0 reads it
+	Older    Dialect = "older-2.0"  // datasets as a mapping (reference/two-procedures.md)
+)
+
+// Config is everything a run needs, with all defaults filled in and all rules between values checked.
+type Config struct {
+	Dialect Dialect
+	File    string // config file, "" = none
+
+	Models    []string
+	Endpoint  Endpoint
+	Dataset   Dataset
+	Phases    []Phase
+	Tokenizer string // "" = the model's name (resolved by the caller)
+	Artifacts Artifacts
+	Seed      *uint64 // nil = drawn from the system
+	UI        string  // dashboard | simple | none | "" = not given
+	Verbose   int     // 0, 1 = -v, 2 = -vv
+
+	Client         string // auto | portable | reactor
+	Prewarm        bool
+	IncludeCold    bool
+	StreamsPerConn int
+
+	// Notices are lines for stderr: flags that mean nothing here, defaults that surprise, the dialect, totals under the rule.
+	Notices []string
+	// Input is the explicitly set config in schema 2.0's shape, secrets redacted, for input_config of the JSON: ordered maps
+	// (config.Map), slices and scalars.
+	Input Map
+	// Command is the command line for run_info.cli_command: one that can be run again, secrets redacted.
+	Command string
+}
+
+// Endpoint is where and how requests go.
+type Endpoint struct {
+	URLs            []string // with scheme
+	Path            string   // custom endpoint path; "" = the type's own
+	Type            string   // chat
+	Streaming       bool
+	APIKey          string
+	Headers         []KeyValue
+	Extra           []KeyValue    // merged into every body; values are JSON values
+	Timeout         time.Duration // 0 = none
+	LegacyMaxTokens bool
+	ServerCounts    bool   // --use-server-token-count
+	HTTP            string // auto | 1.1 | 2 | h2c
+}
+
+// KeyValue keeps the order in which a mapping was written.
+type KeyValue struct {
+	Key   string
+	Value any // string, bool, int64, float64, nil, Map, []any
+}
+
+// Map is an ordered mapping, written as a JSON object in its order.
+type Map []KeyValue
+
+// Length is a distribution of token lengths: normal, truncated at 1.
+type Length struct{ Mean, Stddev float64 }
+
+// Dataset is the synthetic dataset.
+type Dataset struct {
+	Name           string
+	Entries        int // distinct prompts; 0 = as many as the run sends, none repeated
+	Input          Length
+	Output         Length     // Mean 0 = no limit asked of the server
+	Template       string     // with {{name}}; "" = none
+	Variables      []Variable // of the template
+	MaxTotalTokens int        // 0 = not given
+}
+
+// Variable is one variable of a prompt template with the values it is drawn from.
+type Variable struct {
+	Name   string
+	Values []string
+}
+
+// Phase is one block of load.
+type Phase struct {
+	Name        string
+	Kind        metrics.Kind
+	Concurrency int
+	Requests    int64         // 0 = no such stop
+	Sessions    int64         // 0 = no such stop
+	Duration    time.Duration // 0 = no such stop
+	Grace       time.Duration // Infinite = no end
+}
+
+// Infinite is a grace period without an end.
+const Infinite = time.Duration(-1)
+
+// Artifacts is where files go.
+type Artifacts struct {
+	Dir    string // the run's own folder, resolved (aiperf's naming where --artifact-dir is not given)
+	Prefix string // "" = aiperf's default names
+}
+
+// Error is a command line or config that cannot be run. Cmd prints it under Title and exits 1.
+type Error struct {
+	Title string // as aiperf titles its box: Error, Error Running AIPerf System, Configuration Error
+	Msg   string
+}
+
+func (e *Error) Error() string { return e.Msg }

@@ -1,0 +1,79 @@
+// Package loadgen is the load engine: it takes a plan, keeps exactly the asked number of sessions in flight over connections that are warm
+// before the clock starts, and hands over the facts of each request. It has no defaults and reads no environment; time, network, prompts,
+// bodies and records come through ports.
+package loadgen
+
+import (
+	"context"
+	"time"
+
+	"prefire/loadgen/wire"
+	"prefire/metrics"
+)
+
+// Message is one message of a conversation.
+type Message struct{ Role, Content string }
+
+// Turn is one request's worth of a session: the messages it adds, and what it asks for.
+type Turn struct {
+	Messages  []Message
+	MaxTokens int           // output limit asked of the server; 0 = none
+	Input     metrics.Count // client count of the request's text, where the source already knows it
+	Delay     time.Duration // think time before this turn; none for turn 0
+	// PromptHash is a hash of what the server's prefix cache would see: the first 16 tokens after a template's fixed words, or the whole
+	// prompt where it is shorter. 0 = not known.
+	PromptHash uint64
+}
+
+// Session is one conversation.
+type Session struct {
+	Index int64 // number within its stream, from 0
+	ID    string
+	Turns []Turn
+}
+
+// Stream names one independent stream of sessions: warm-up, each phase, the prewarm draw from streams of their own, so that the sessions
+// of one never depend on how many another took.
+type Stream struct {
+	Kind  metrics.Kind
+	Phase int // index of the phase; -1 = the prewarm's throwaway
+}
+
+// Source makes sessions. A given seed gives the same sessions in the same order for a stream, whoever asks and however many cores there
+// are. Next is safe for concurrent use; calls are served in order. It returns io.EOF where the stream has an end.
+type Source interface {
+	Next(ctx context.Context, s Stream) (*Session, error)
+}
+
+// Endpoint makes request bodies and reads answers. It is safe for concurrent use; the parsers it gives are not.
+type Endpoint interface {
+	// AppendBody appends the body of one request: history holds the messages of the turns before, answers included.
+	AppendBody(dst []byte, t *Turn, history []Message) ([]byte, error)
+	// Parser returns a new parser for one worker's calls.
+	Parser() wire.Parser
+	// Usage reads the raw usage object of an answer; false where it holds no counts.
+	Usage(raw []byte) (metrics.Usage, bool)
+	// Streaming says whether requests ask for an event stream.
+	Streaming() bool
+}
+
+// Finished is a request that ended, as the engine hands it over. Everything in it is valid only during the call of Sink.Finished, but for
+// Record's strings and slices, which the sink may keep.
+type Finished struct {
+	Record metrics.Record
+	Output []byte // content and tool text, where it was kept
+	Reason []byte // reasoning text, where it was kept
+	Body   []byte // the request's body
+	// Session and its turn, for inputs.json.
+	Session *Session
+}
+
+// Sink takes finished requests, from many goroutines at once. It must not hold up the caller: it copies what it needs and returns.
+type Sink interface {
+	Finished(f *Finished)
+}
+
+// Counter counts the tokens of a text. It is safe for concurrent use.
+type Counter interface {
+	Count(text []byte) int
+}

@@ -1,0 +1,330 @@
+package wire
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+
+	"prefire/sse"
+)
+
+// Bounds of what one call keeps of an answer.
+const (
+	MaxEvent     = 64 << 20 // one event of a stream, and a whole answer that is not a stream
+	MaxErrorText = 4096     // an error's message
+	maxErrorBody = 64 << 10 // what is read of an error's body to make the message
+)
+
+// Stamp is the arrival of one read.
+type Stamp struct {
+	At     int64 // the kernel's arrival time of the last packet in the read; without kernel stamps equal to User
+	User   int64 // the time after the read
+	Empty  int64 // when the connection was last seen empty before this read; 0 = never
+	Kernel bool
+	fell   bool // At was replaced by User
+}
+
+// intake turns the bytes of an answer into a Call's facts and chunks. All transports share it, so that an answer means the same whatever
+// brought it. A transport calls, in this order: Begin, Head, Data for each read's body bytes, End.
+type intake struct {
+	dec    sse.Decoder
+	delta  Delta
+	ev     sse.Event
+	body   []byte // of an answer that is not a stream
+	mode   mode
+	first  bool // Observer.First was called
+	bodyN  int64
+	failed *Error // an error event of the stream
+	usage  bool
+}
+
+type mode uint8
+
+const (
+	modeStream mode = iota // server-sent events
+	modeWhole              // one answer
+	modeError              // the body of a non-2xx answer
+	modeSniff              // 2xx of another content type: a stream if it begins like one
+)
+
+// Begin makes c ready for a new use by a transport and returns its new generation. at is the time it is ready to go.
+func (c *Call) Begin(at int64) (gen uint32) {
+	c.Facts = Facts{Ready: at}
+	c.Chunks = c.Chunks[:0]
+	if n := min(c.MaxChunks, 1<<16); cap(c.Chunks) < n {
+		c.Chunks = make([]Chunk, 0, n)
+	}
+	c.Text, c.Raw, c.Usage = c.Text[:0], c.Raw[:0], c.Usage[:0]
+	c.Restart()
+	return c.gen.Add(1)
+}
+
+// Restart empties the intake for a request that is sent again.
+func (c *Call) Restart() {
+	in := &c.intake
+	in.dec.Reset()
+	in.body = in.body[:0]
+	in.mode, in.first, in.bodyN, in.failed, in.usage = modeStream, false, 0, nil, false
+}
+
+// Head takes the head of the final response (not 1xx). reason may be empty.
+func (c *Call) Head(status int, reason, contentType string, s Stamp) {
+	f := &c.Facts
+	f.Status, f.Reason, f.ContentType = status, reason, contentType
+	if reason == "" {
+		f.Reason = http.StatusText(status)
+	}
+	f.HeadAt = c.bounded(&s)
+	f.HeadKernel = s.Kernel
+	switch {
+	case status < 200 || status > 299:
+		c.intake.mode = modeError
+	case isEventStream(contentType):
+		c.intake.mode = modeStream
+	default:
+		c.intake.mode = modeSniff
+	}
+}
+
+func isEventStream(contentType string) bool {
+	media, _, _ := strings.Cut(contentType, ";")
+	return strings.EqualFold(strings.TrimSpace(media), "text/event-stream")
+}
+
+// Data takes body bytes of one read. last says that no further body bytes of this read follow. An error means that the answer cannot be
+// read on; the transport then gives up the connection and calls End with it.
+func (c *Call) Data(p []byte, s Stamp, last bool) error {
+	if len(p) == 0 {
+		return nil
+	}
+	f, in := &c.Facts, &c.intake
+	at := c.bounded(&s)
+	if f.FirstByte == 0 {
+		f.FirstByte = at
+	}
+	f.LastByte = at
+	f.Received += int64(len(p))
+	f.Reads++
+	if c.Keep == KeepRaw {
+		if len(c.Raw)+len(p) > MaxEvent {
+			f.Truncated = true
+		} else {
+			c.Raw = append(c.Raw, p...)
+		}
+	}
+	if in.mode == modeSniff {
+		in.mode = modeWhole
+		if looksLikeStream(p) {
+			in.mode = modeStream
+		}
+	}
+	switch in.mode {
+	case modeError:
+		if room := maxErrorBody - len(in.body); room > 0 {
+			in.body = append(in.body, p[:min(room, len(p))]...)
+		}
+		return nil
+	case modeWhole:
+		if len(in.body)+len(p) > MaxEvent {
+			return &Error{Type: "ClientPayloadError", Message: fmt.Sprintf("the answer is longer than %d bytes", MaxEvent)}
+		}
+		in.body = append(in.body, p...)
+		return nil
+	}
+	in.dec.Feed(p)
+	for content := false; ; {
+		ok, err := in.dec.Next(&in.ev)
+		if err != nil {
+			return &Error{Type: "ClientPayloadError", Message: err.Error()}
+		}
+		if !ok {
+			return nil
+		}
+		exact := last && in.dec.Rest() == 0
+		if c.event(&in.ev, at, &s, exact, content) {
+			content = true
+		}
+	}
+}
+
+func looksLikeStream(p []byte) bool {
+	p = bytes.TrimLeft(bytes.TrimPrefix(p, []byte("\xef\xbb\xbf")), "\r\n")
+	for _, w := range []string{"data:", "event:", "id:", "retry:", ":"} {
+		if bytes.HasPrefix(p, []byte(w)) {
+			return true
+		}
+	}
+	return false
+}
+
+// event takes one event of the stream and reports whether it was content.
+func (c *Call) event(ev *sse.Event, at int64, s *Stamp, exact, shares bool) bool {
+	f, in := &c.Facts, &c.intake
+	f.Events++
+	f.EndAt = at
+	if bytes.Equal(bytes.TrimSpace(ev.Data), []byte("[DONE]")) {
+		f.SawDone = true
+		return false
+	}
+	in.delta.Reset()
+	class := c.Parser.Event(ev.Name, ev.Data, &in.delta)
+	c.fold(class, ev.Comment)
+	if !class.Counts() {
+		return false
+	}
+	ch := Chunk{At: at, Late: micros(s.User - at)}
+	if s.Kernel {
+		ch.Flags |= Kernel
+	}
+	if !(exact && s.Kernel) {
+		ch.Slack = slack(at, max(s.Empty, f.FirstWrite))
+	}
+	if s.fell {
+		ch.Flags |= StampFell
+	}
+	if shares {
+		ch.Flags |= SharesRe
+		f.SharedReads++
+	}
+	c.parts(ch)
+	return true
+}
+
+// parts appends the chunks of one content event, one for each kind of content in it, and tells the observer of the first.
+func (c *Call) parts(ch Chunk) {
+	d := &c.intake.delta
+	for _, part := range [...]struct {
+		class Class
+		text  []byte
+	}{{Reasoning, d.Reasoning}, {Content, d.Content}, {Tool, d.Tool}} {
+		if len(part.text) == 0 {
+			continue
+		}
+		if c.Keep >= KeepText {
+			if len(c.Text)+len(part.text) > MaxEvent {
+				c.Facts.Truncated = true
+			} else {
+				c.Text = append(c.Text, part.text...)
+			}
+		}
+		ch.Class, ch.Off = part.class, uint32(len(c.Text))
+		c.Chunks = append(c.Chunks, ch)
+		ch.Flags |= SamePart
+	}
+	if !c.intake.first && len(c.Chunks) > 0 {
+		c.intake.first = true
+		if c.Obs != nil {
+			c.Obs.First(c)
+		}
+	}
+}
+
+// fold takes what an event says beside its content.
+func (c *Call) fold(class Class, comment []byte) {
+	f, in := &c.Facts, &c.intake
+	d := &in.delta
+	if len(d.Usage) > 0 {
+		c.Usage = append(c.Usage[:0], d.Usage...)
+	}
+	switch string(d.Finish) {
+	case "":
+	case "stop":
+		f.Finish = FinishStop
+	case "length":
+		f.Finish = FinishLength
+	case "tool_calls", "function_call":
+		f.Finish = FinishTool
+	default:
+		f.Finish = FinishOther
+	}
+	switch class {
+	case Malformed:
+		f.Malformed++
+	case Fault:
+		if in.failed == nil {
+			msg := string(d.Message)
+			if msg == "" {
+				msg = string(comment)
+			}
+			if msg == "" {
+				msg = "the server sent an error event without a text"
+			}
+			in.failed = &Error{Code: http.StatusBadGateway, Type: "SSEResponseError", Message: Bound(msg)}
+		}
+	}
+}
+
+// End takes the end of the answer: err is nil where the body ended as HTTP says it must. s is the stamp of the read that brought the end,
+// or of the moment when the error was known. End decides whether the request failed, and sets Facts.Err.
+func (c *Call) End(s Stamp, err *Error) {
+	f, in := &c.Facts, &c.intake
+	at := c.bounded(&s)
+	if f.Status != 0 && in.mode == modeStream && in.dec.Finish(&in.ev) {
+		c.event(&in.ev, at, &s, false, false)
+	}
+	if err == nil && in.mode == modeWhole {
+		in.delta.Reset()
+		class := c.Parser.Body(in.body, &in.delta)
+		f.EndAt = f.LastByte
+		c.fold(class, nil)
+		if class.Counts() {
+			ch := Chunk{At: f.LastByte, Late: micros(s.User - f.LastByte)}
+			if s.Kernel {
+				ch.Flags |= Kernel
+			}
+			c.parts(ch)
+		}
+	}
+	if f.EndAt == 0 || err != nil || in.mode == modeError {
+		f.EndAt = at
+	}
+	f.Err = c.verdict(err)
+}
+
+// verdict decides what failed, if anything: what the transport says, the status, the server's own error, an answer without content, a
+// stream that stopped in the middle.
+func (c *Call) verdict(err *Error) *Error {
+	f, in := &c.Facts, &c.intake
+	switch {
+	case err != nil:
+		return err
+	case f.Status < 200 || f.Status > 299:
+		return &Error{Code: f.Status, Type: f.Reason, Message: Bound(strings.ToValidUTF8(string(in.body), "\uFFFD"))}
+	case in.failed != nil:
+		return in.failed
+	case len(c.Chunks) == 0 && f.Events == 0 && len(in.body) == 0:
+		return &Error{Type: "InvalidInferenceResultError", Message: "No responses were received from the server"}
+	case len(c.Chunks) == 0:
+		return &Error{Type: "InvalidInferenceResultError", Message: "No responses with actual content were received from the server " +
+			"(only usage/metadata, null/empty data, or [DONE] markers)"}
+	case in.mode == modeStream && !f.SawDone && f.Finish == FinishNone:
+		return &Error{Type: "InvalidInferenceResultError", Message: fmt.Sprintf(
+			"The stream was cut: it ended after %d content chunks without finish_reason and without [DONE]", len(c.Chunks))}
+	}
+	return nil
+}
+
+// bounded is the stamp's arrival time. A kernel stamp outside the request's own monotonic bounds (the wall clock was stepped) falls back to
+// the user stamp and is marked in s.
+func (c *Call) bounded(s *Stamp) int64 {
+	if s.Kernel && (s.At > s.User || s.At < c.Facts.FirstWrite) {
+		s.At, s.Kernel, s.fell = s.User, false, true
+		c.Facts.StampsFell++
+	}
+	return s.At
+}
+
+// Bound cuts an error text to MaxErrorText bytes, at a rune's edge.
+func Bound(s string) string {
+	if len(s) <= MaxErrorText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:MaxErrorText-3], "") + "..."
+}
+
+func micros(ns int64) uint32 { return uint32(min(max(ns/1000, 0), math.MaxUint32)) }
+
+// slack is the width of (from, at] in µs, rounded up.
+func slack(at, from int64) uint32 { return uint32(min(max((at-from+999)/1000, 0), math.MaxUint32)) }

@@ -1,0 +1,130 @@
+// Package metrics holds the facts of one request (Record), the table of metric definitions that everything shown or written comes from,
+// exact and HDR series, accumulators and results. It knows no HTTP, no files and no flags.
+package metrics
+
+// Kind says what a phase's records are for.
+type Kind uint8
+
+const (
+	Profiling Kind = iota
+	Warmup
+)
+
+func (k Kind) String() string {
+	if k == Warmup {
+		return "warmup"
+	}
+	return "profiling"
+}
+
+// Count is a number that may be absent. The zero value is absent.
+type Count struct {
+	N     int64
+	Known bool
+}
+
+// Known is a present count.
+func Known(n int64) Count { return Count{N: n, Known: true} }
+
+// Cold is the set of reasons why a request's times stay out of the latency sets; 0 = hot. The bits are those of wire.Cold.
+type Cold uint8
+
+const (
+	ColdFirstUse       Cold = 1 << iota // first use of an opened but unprobed connection
+	ColdDialled                         // had to dial, or to wait for a dial or for SETTINGS
+	ColdResent                          // sent again after an idle connection had closed
+	ColdFirstInference                  // first inference of a target not proven warm
+)
+
+// Usage is what the server said of its token counts.
+type Usage struct {
+	Prompt, Completion, Total           Count
+	Reasoning                           Count
+	CacheRead, CacheWrite, CacheMiss    Count
+	AcceptedPrediction, RejectedPredict Count
+	PromptAudio, CompletionAudio        Count
+	ToolUsePrompt                       Count
+}
+
+// Error is a failed request. Two errors are the same kind where Code, Type and Message are equal.
+type Error struct {
+	Code    int      `json:"code,omitempty"`
+	Type    string   `json:"type,omitempty"`
+	Message string   `json:"message"`
+	Cause   string   `json:"cause,omitempty"`
+	Chain   []string `json:"cause_chain,omitempty"`
+}
+
+// HTTP is the request's way over the network. Stamps are run times in ns; 0 = absent.
+type HTTP struct {
+	Blocked            int64 // ns waited for a free connection or stream
+	DNSStart, DNSEnd   int64 // of this request's own dial
+	DialStart, DialEnd int64
+	TLSStart, TLSEnd   int64
+	FirstWrite         int64
+	LastWrite          int64
+	FirstByte          int64 // of the response body
+	LastByte           int64
+	Reused             bool
+	Sent, Received     int64 // body bytes
+	Writes, Reads      int64 // body writes; reads that brought body bytes
+	Status             int
+	Reason             string
+	Local, Remote      string
+	ConnID             uint64
+	ConnUse            uint32
+	Protocol           string
+}
+
+// Gap is the time between two consecutive content events, in ns; Shared marks two events of one read, whose gap is not a measurement.
+type Gap int64
+
+// Shared is the absent gap.
+const Shared Gap = -1
+
+// Record is the facts of one request. Times are ns since the run's epoch; 0 = absent.
+type Record struct {
+	Seq            int64 // number of the request in its phase, from 0 (aiperf's session_num)
+	Session        int64 // number of the session in its phase
+	Turn           int32
+	Phase          int32 // index of the phase in the run
+	Kind           Kind
+	Worker         int32
+	ConversationID string
+	RequestID      string
+	CorrelationID  string
+
+	Intended int64 // when the plan wanted it sent; equal to Issued in a closed loop
+	Issued   int64 // its slots were held
+	Start    int64 // DESIGN.md 2: first write, or ready to go where it had to dial
+	Ready    int64
+	Ack      int64 // response head, of a 2xx answer
+	First    int64 // first content event
+	Second   int64 // second content event; absent where it shared the first one's read
+	FirstOut int64 // first content event that is not reasoning
+	Last     int64 // last content event
+	End      int64 // last event, [DONE] counted, or when the error was known
+
+	FirstSlack, LastSlack uint32 // µs
+	FirstLate, MaxLate    uint32 // µs
+	KernelStamps          bool   // all content stamps are the kernel's
+	Gaps                  []Gap  // between consecutive content events
+	Events                int32  // events of the stream
+	Chunks                int32  // content events
+	SharedReads           int32
+	Truncated             bool
+
+	Streaming    bool // the request asked for a stream
+	In           Count
+	Out          Count // client count of content and tool text
+	Reasoning    Count
+	RequestedOSL Count
+	Usage        Usage
+
+	HTTP        HTTP
+	Cold        Cold
+	Err         *Error
+	Cancelled   bool // cut deliberately, by plan
+	CancelledAt int64
+	Censored    bool // cut by the end of the grace or by the user
+}
