@@ -63,17 +63,12 @@ type Finished struct {
 	Record metrics.Record
 	Output []byte // content and tool text, where it was kept
 	Reason []byte // reasoning text, where it was kept
-	Body   []byte // the request's body
-	// Session and its turn, for inputs.json.
-	Session *Session
 }
 
-// Sink takes finished requests, from many goroutines at once. It must not hold up the caller: it copies what it needs and returns.
+// Sink takes what the engine sends and what comes back, from many goroutines at once. It must not hold up the caller: it copies what it
+// needs and returns.
 type Sink interface {
+	// Issued is told of each request right before it is sent; body is valid only during the call.
+	Issued(s Stream, seq int64, sess *Session, body []byte)
 	Finished(f *Finished)
-}
-
-// Counter counts the tokens of a text. It is safe for concurrent use.
-type Counter interface {
-	Count(text []byte) int
 }

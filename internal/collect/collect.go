@@ -1,0 +1,313 @@
+// Package collect takes finished requests off the load engine's hands: first into the journal on disk, then through token counting, then,
+// in the order in which they finished, to whoever writes and accumulates them. None of it ever holds up the load.
+package collect
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"prefire/loadgen"
+	"prefire/metrics"
+)
+
+// Journal is the file that records go to as they finish. Writes go to its end; a batch that waits for counting in too much company is
+// dropped from memory and read back from here.
+type Journal interface {
+	io.Writer
+	io.ReaderAt
+}
+
+// Options say how records are counted and where they go.
+type Options struct {
+	Journal Journal
+	// Count counts the tokens of a text; nil where the server's counts are used.
+	Count func(text []byte) int
+	// Counters is how many goroutines count; at least 1.
+	Counters int
+	// Emit takes the counted records, one at a time, in the order in which they finished. The record is valid only during the call.
+	Emit func(*metrics.Record) error
+	// MaxQueued bounds the bytes that wait for counting in memory, about; past it batches wait in the journal.
+	MaxQueued int
+}
+
+// Line is one line of the journal.
+type Line struct {
+	Record metrics.Record `json:"record"`
+	Output string         `json:"output,omitempty"`
+	Reason string         `json:"reasoning,omitempty"`
+}
+
+// Collector implements the Finished half of loadgen.Sink.
+type Collector struct {
+	o Options
+
+	mu     sync.Mutex
+	cond   *sync.Cond
+	filled *batch   // takes what finishes now
+	queue  []*batch // journalled, in order: to be counted, then emitted
+	next   int      // index into queue of the next batch to count
+	queued int      // bytes of the batches in queue
+	closed bool     // nothing more will finish
+	sealed bool     // nothing more will be queued
+	err    error    // the first
+	free   []*batch
+
+	wg sync.WaitGroup
+}
+
+type item struct {
+	record      metrics.Record
+	out, reason [2]int // into batch.text
+}
+
+type batch struct {
+	items []item
+	text  []byte
+	// Of a batch dropped from memory: where its lines stand in the journal.
+	spilled bool
+	at      int64
+	size    int
+	counted bool
+	err     error
+}
+
+// New starts a collector. Close ends it.
+func New(o Options) *Collector {
+	c := &Collector{o: o, filled: new(batch)}
+	c.cond = sync.NewCond(&c.mu)
+	c.wg.Go(c.journal)
+	for range max(o.Counters, 1) {
+		c.wg.Go(c.count)
+	}
+	c.wg.Go(c.emit)
+	return c
+}
+
+// Finished takes a finished request. It copies it and returns; disk and counting are other goroutines' work.
+func (c *Collector) Finished(f *loadgen.Finished) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.filled
+	it := item{record: f.Record}
+	it.out[0] = len(b.text)
+	b.text = append(b.text, f.Output...)
+	it.out[1] = len(b.text)
+	b.text = append(b.text, f.Reason...)
+	it.reason = [2]int{it.out[1], len(b.text)}
+	b.items = append(b.items, it)
+	if len(b.items) == 1 {
+		c.cond.Broadcast()
+	}
+}
+
+// Close waits until everything that finished is on disk, counted and emitted, and returns the first error met on the way. Records that an
+// error kept from the journal are counted and emitted all the same.
+func (c *Collector) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.cond.Broadcast()
+	c.mu.Unlock()
+	c.wg.Wait()
+	return c.err
+}
+
+// journal writes what has finished to disk, batch by batch, and queues it for counting.
+func (c *Collector) journal() {
+	var lines bytes.Buffer
+	var at int64
+	enc := json.NewEncoder(&lines)
+	enc.SetEscapeHTML(false)
+	broken := false
+	for {
+		b := c.takeFilled()
+		if b == nil {
+			return
+		}
+		lines.Reset()
+		err := b.encode(enc)
+		if err == nil && !broken {
+			_, err = c.o.Journal.Write(lines.Bytes())
+		}
+		if err != nil && !broken {
+			broken = true
+			c.fail(fmt.Errorf("the journal of finished requests cannot be written: %w", err))
+		}
+		b.at, b.size = at, lines.Len()
+		at += int64(b.size)
+		c.enqueue(b, broken)
+	}
+}
+
+func (b *batch) encode(enc *json.Encoder) error {
+	for i := range b.items {
+		it := &b.items[i]
+		line := Line{Record: it.record, Output: string(b.text[it.out[0]:it.out[1]]), Reason: string(b.text[it.reason[0]:it.reason[1]])}
+		if err := enc.Encode(&line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeFilled waits for something to have finished, and returns nil when nothing more will.
+func (c *Collector) takeFilled() *batch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.filled.items) == 0 {
+		if c.closed {
+			c.sealed = true
+			c.cond.Broadcast()
+			return nil
+		}
+		c.cond.Wait()
+	}
+	b := c.filled
+	c.filled = new(batch)
+	if n := len(c.free); n > 0 {
+		c.filled, c.free = c.free[n-1], c.free[:n-1]
+	}
+	return b
+}
+
+// enqueue hands a journalled batch to the counters. Where too much waits already, only its place in the journal is kept.
+func (c *Collector) enqueue(b *batch, broken bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.queued+b.size > c.o.MaxQueued && c.queued > 0 && !broken {
+		b = &batch{spilled: true, at: b.at, size: b.size}
+	} else {
+		c.queued += b.size
+	}
+	c.queue = append(c.queue, b)
+	c.cond.Broadcast()
+}
+
+func (c *Collector) count() {
+	for {
+		b := c.toCount()
+		if b == nil {
+			return
+		}
+		if b.spilled {
+			b.err = c.reload(b)
+		}
+		if c.o.Count != nil {
+			for i := range b.items {
+				b.countTokens(&b.items[i], c.o.Count)
+			}
+		}
+		c.mu.Lock()
+		b.counted = true
+		c.cond.Broadcast()
+		c.mu.Unlock()
+	}
+}
+
+// countTokens fills in the client's counts of an answer. Reasoning is absent where there is none; output of an answer that has only
+// reasoning is 0.
+func (b *batch) countTokens(it *item, count func([]byte) int) {
+	if it.record.Err != nil {
+		return
+	}
+	it.record.Out = metrics.Known(int64(count(b.text[it.out[0]:it.out[1]])))
+	if r := b.text[it.reason[0]:it.reason[1]]; len(r) > 0 {
+		it.record.Reasoning = metrics.Known(int64(count(r)))
+	}
+}
+
+func (c *Collector) toCount() *batch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.next >= len(c.queue) {
+		if c.sealed {
+			return nil
+		}
+		c.cond.Wait()
+	}
+	b := c.queue[c.next]
+	c.next++
+	return b
+}
+
+// reload reads a batch back from the journal.
+func (c *Collector) reload(b *batch) error {
+	raw := make([]byte, b.size)
+	if _, err := c.o.Journal.ReadAt(raw, b.at); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("the journal of finished requests cannot be read back: %w", err)
+	}
+	for dec := json.NewDecoder(bytes.NewReader(raw)); ; {
+		var l Line
+		if err := dec.Decode(&l); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("the journal of finished requests cannot be read back: %w", err)
+		}
+		it := item{record: l.Record}
+		it.out[0] = len(b.text)
+		b.text = append(b.text, l.Output...)
+		it.out[1] = len(b.text)
+		b.text = append(b.text, l.Reason...)
+		it.reason = [2]int{it.out[1], len(b.text)}
+		b.items = append(b.items, it)
+	}
+}
+
+func (c *Collector) emit() {
+	for {
+		b := c.toEmit()
+		if b == nil {
+			return
+		}
+		if b.err != nil {
+			c.fail(b.err)
+		}
+		for i := range b.items {
+			if err := c.o.Emit(&b.items[i].record); err != nil {
+				c.fail(err)
+			}
+		}
+		c.recycle(b)
+	}
+}
+
+// toEmit waits until the oldest batch is counted.
+func (c *Collector) toEmit() *batch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		if len(c.queue) > 0 && c.queue[0].counted {
+			return c.queue[0]
+		}
+		if len(c.queue) == 0 && c.sealed {
+			return nil
+		}
+		c.cond.Wait()
+	}
+}
+
+func (c *Collector) recycle(b *batch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue = c.queue[1:]
+	c.next--
+	if !b.spilled {
+		c.queued -= b.size
+	}
+	clear(b.items)
+	if len(c.free) < 4 {
+		*b = batch{items: b.items[:0], text: b.text[:0]}
+		c.free = append(c.free, b)
+	}
+}
+
+func (c *Collector) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+	}
+}

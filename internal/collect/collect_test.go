@@ -1,0 +1,157 @@
+package collect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+
+	"prefire/loadgen"
+	"prefire/metrics"
+)
+
+// memory is a journal in memory.
+type memory struct {
+	mu     sync.Mutex
+	b      []byte
+	broken error
+	reads  int
+}
+
+func (m *memory) Write(p []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.broken != nil {
+		return 0, m.broken
+	}
+	m.b = append(m.b, p...)
+	return len(p), nil
+}
+
+func (m *memory) ReadAt(p []byte, off int64) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reads++
+	if off >= int64(len(m.b)) {
+		return 0, io.EOF
+	}
+	n := copy(p, m.b[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func words(text []byte) int { return len(bytes.Fields(text)) }
+
+// finish feeds n records: number i has i%7 output words, every third one reasoning as well, every fifth failed.
+func finish(c *Collector, n int) {
+	for i := range n {
+		f := &loadgen.Finished{Record: metrics.Record{Seq: int64(i), Gaps: []metrics.Gap{metrics.Gap(i), metrics.Shared}}}
+		f.Output = bytes.Repeat([]byte("w "), i%7)
+		if i%3 == 0 {
+			f.Reason = []byte("one two\n\"three\"")
+		}
+		if i%5 == 0 {
+			f.Record.Err = &metrics.Error{Code: 500, Type: "Internal Server Error", Message: "<&>"}
+		}
+		c.Finished(f)
+	}
+}
+
+func check(t *testing.T, got []metrics.Record, n int) {
+	t.Helper()
+	if len(got) != n {
+		t.Fatalf("%d records emitted, want %d", len(got), n)
+	}
+	for i, r := range got {
+		want := metrics.Record{Seq: int64(i), Gaps: []metrics.Gap{metrics.Gap(i), metrics.Shared}}
+		if i%5 == 0 {
+			want.Err = &metrics.Error{Code: 500, Type: "Internal Server Error", Message: "<&>"}
+		} else {
+			want.Out = metrics.Known(int64(i % 7))
+			if i%3 == 0 {
+				want.Reasoning = metrics.Known(3)
+			}
+		}
+		if g, w := fmt.Sprintf("%+v %+v", r, r.Err), fmt.Sprintf("%+v %+v", want, want.Err); len(g) != len(w) || r.Seq != want.Seq ||
+			r.Out != want.Out || r.Reasoning != want.Reasoning || fmt.Sprint(r.Gaps) != fmt.Sprint(want.Gaps) {
+			t.Fatalf("record %d is %s, want %s", i, g, w)
+		}
+	}
+}
+
+func TestRecordsComeOutCountedInTheOrderTheyFinished(t *testing.T) {
+	for _, counters := range []int{1, 4} {
+		var got []metrics.Record
+		c := New(Options{Journal: new(memory), Count: words, Counters: counters, MaxQueued: 1 << 20,
+			Emit: func(r *metrics.Record) error { got = append(got, *r); return nil }})
+		finish(c, 5000)
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		check(t, got, 5000)
+	}
+}
+
+// A counter that stands still until everything has finished: the load is not held up, all but the first batch wait in the journal, and
+// what comes back from there is the same.
+func TestBatchesThatWaitTooLongWaitInTheJournal(t *testing.T) {
+	var got []metrics.Record
+	gate := make(chan struct{})
+	j := new(memory)
+	var once sync.Once
+	c := New(Options{Journal: j, Counters: 2, MaxQueued: 1,
+		Count: func(text []byte) int { once.Do(func() { <-gate }); return words(text) },
+		Emit:  func(r *metrics.Record) error { got = append(got, *r); return nil }})
+	for i := range 50 {
+		f := &loadgen.Finished{Record: metrics.Record{Seq: int64(i)}, Output: []byte("a b c")}
+		c.Finished(f)
+		c.mu.Lock()
+		for len(c.filled.items) > 0 { // until it is journalled, so that each record is a batch of its own
+			c.cond.Wait()
+		}
+		c.mu.Unlock()
+	}
+	close(gate)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range got {
+		if r.Seq != int64(i) || r.Out != metrics.Known(3) {
+			t.Fatalf("record %d came out as number %d with %v output tokens", i, r.Seq, r.Out)
+		}
+	}
+	if len(got) != 50 || j.reads == 0 {
+		t.Errorf("%d records, %d reads of the journal; want 50 records, some read back", len(got), j.reads)
+	}
+}
+
+func TestABrokenJournalLosesNoRecordAndIsReported(t *testing.T) {
+	var got []metrics.Record
+	full := errors.New("no space left on device")
+	c := New(Options{Journal: &memory{broken: full}, Count: words, Counters: 1, MaxQueued: 1 << 20,
+		Emit: func(r *metrics.Record) error { got = append(got, *r); return nil }})
+	finish(c, 100)
+	if err := c.Close(); !errors.Is(err, full) {
+		t.Errorf("Close() = %v, want the journal's error", err)
+	}
+	check(t, got, 100)
+}
+
+func TestTheServersCountsNeedNoCounting(t *testing.T) {
+	var got []metrics.Record
+	c := New(Options{Journal: new(memory), Counters: 1, MaxQueued: 1 << 20,
+		Emit: func(r *metrics.Record) error { got = append(got, *r); return nil }})
+	finish(c, 3)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range got {
+		if r.Out.Known || r.Reasoning.Known {
+			t.Errorf("record %d has client counts", r.Seq)
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"prefire/loadgen/wire"
+	"prefire/metrics"
+)
+
+// PrewarmReport is what making the targets warm took. None of it is in any metric.
+type PrewarmReport struct {
+	Start, End int64
+	Targets    []TargetWarmth
+}
+
+// TargetWarmth is the prewarm of one target.
+type TargetWarmth struct {
+	URL string
+	// Proven: a throwaway inference has succeeded. Without it the target's first inferences count as cold.
+	Proven      bool
+	Inferences  []Inference // one a try
+	Connections []wire.ConnFacts
+	MaxModelLen int      // the model's, 0 = not said
+	Listed      []string // model ids of the server's list
+}
+
+// Inference is one throwaway inference.
+type Inference struct {
+	TTFT    int64 // from Start as for any request; 0 = none
+	Latency int64 // to the end of the answer
+	Input   metrics.Count
+	Server  metrics.Count // the server's count of the same prompt
+	Cold    metrics.Cold
+	Err     *metrics.Error
+}
+
+// PrewarmError says why a run cannot begin. It comes before any load.
+type PrewarmError struct {
+	URL  string
+	Msg  string // what was found, and what to do
+	Wire *wire.Error
+}
+
+func (e *PrewarmError) Error() string { return e.URL + ": " + e.Msg }
+
+const prewarmTries = 3
+
+// prewarm makes every target warm: a first connection and a throwaway inference, then all connections the plan needs, each probed.
+func (r *run) prewarm(ctx context.Context, rep *PrewarmReport) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if r.Stop != nil {
+		go func() {
+			select {
+			case <-r.Stop:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	rep.Start = r.Clock.Now()
+	rep.Targets = make([]TargetWarmth, len(r.plan.Targets))
+	for i := range r.plan.Targets {
+		rep.Targets[i].URL = r.plan.Targets[i].URL
+		if err := r.warmTarget(ctx, i, &rep.Targets[i]); err != nil {
+			return r.unlessStopped(err)
+		}
+	}
+	for i := range r.plan.Targets {
+		t, w := &r.plan.Targets[i], &rep.Targets[i]
+		n := r.plan.connections(w.Connections[0].Protocol != "HTTP/1.1") - 1
+		if n <= 0 {
+			continue
+		}
+		facts, err := r.Transport.Open(ctx, t.Wire, n, r.probe(t))
+		w.Connections = append(w.Connections, facts...)
+		if err != nil {
+			return r.unlessStopped(&PrewarmError{URL: t.URL, Wire: asWire(err), Msg: fmt.Sprintf(
+				"the first connection opened, but not %d more: %s; lower --concurrency, or raise the limits on connections and open files", n, reason(err))})
+		}
+	}
+	rep.End = r.Clock.Now()
+	return nil
+}
+
+// unlessStopped drops an error that is only the user's stop seen from inside.
+func (r *run) unlessStopped(err error) error {
+	if stopped(r.Stop) {
+		return nil
+	}
+	return err
+}
+
+func (r *run) probe(t *Target) wire.Probe { return wire.Probe{Path: t.ProbePath} }
+
+func (r *run) warmTarget(ctx context.Context, i int, w *TargetWarmth) error {
+	t := &r.plan.Targets[i]
+	facts, err := r.Transport.Open(ctx, t.Wire, 1, r.probe(t))
+	if err != nil {
+		return &PrewarmError{URL: t.URL, Wire: asWire(err), Msg: "no connection: " + reason(err) + "; " + connectHint(err)}
+	}
+	w.Connections = facts
+	if err := r.models(ctx, t, w); err != nil {
+		return err
+	}
+	for try := 1; try <= prewarmTries; try++ {
+		inf, status, err := r.infer(ctx, t)
+		if err != nil {
+			return &PrewarmError{URL: t.URL, Msg: err.Error()}
+		}
+		w.Inferences = append(w.Inferences, inf)
+		if inf.Err == nil {
+			w.Proven = true
+			r.warm[i].Store(true)
+			return r.fits(t, w, &inf)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if fatal := r.refused(t, w, &inf, status); fatal != nil {
+			return fatal
+		}
+		if try < prewarmTries {
+			if err := r.Clock.Until(ctx, r.Clock.Now()+int64(try)*retryPause); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// retryPause is the wait before the second try of a throwaway; before the third it is twice as long.
+const retryPause = 500_000_000
+
+// refused reports what ends the run: an answer that every request of the run would get too. A busy or broken server (429, 5xx, a broken or
+// empty stream, a timeout) is none of these.
+func (r *run) refused(t *Target, w *TargetWarmth, inf *Inference, status int) error {
+	msg := ""
+	switch {
+	case status == 401 || status == 403:
+		msg = "check --api-key"
+	case status == 404:
+		msg = fmt.Sprintf("check --model (%q was asked for%s) and the path (%s)", r.plan.Prewarm.Model, listed(w.Listed), t.Wire.Path)
+	case status >= 300 && status < 400:
+		msg = "redirects are not followed: give the final address with --url"
+	case status >= 400 && status < 500 && status != 429 && status != 408:
+		msg = "every request of this run would be refused so; change the request it complains of"
+		if w.MaxModelLen > 0 {
+			msg += fmt.Sprintf(" (the prompt has %d tokens by our count, the model's max_model_len is %d)", inf.Input.N, w.MaxModelLen)
+		}
+	default:
+		return nil
+	}
+	return &PrewarmError{URL: t.URL + t.Wire.Path, Msg: fmt.Sprintf("answered %d %s: %s; %s", status, inf.Err.Type, inf.Err.Message, msg)}
+}
+
+func listed(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	if len(ids) > 5 {
+		ids = append(slices.Clone(ids[:5]), "...")
+	}
+	return "; the server lists: " + strings.Join(ids, ", ")
+}
+
+// fits checks the run's longest request against the model's context, by the server's own count: the throwaway's usage gives the ratio.
+func (r *run) fits(t *Target, w *TargetWarmth, inf *Inference) error {
+	pw := &r.plan.Prewarm
+	if w.MaxModelLen == 0 || pw.Input == 0 || !inf.Server.Known || !inf.Input.Known || inf.Input.N == 0 {
+		return nil
+	}
+	prompt := (int64(pw.Input)*inf.Server.N + inf.Input.N - 1) / inf.Input.N
+	if prompt+int64(pw.Output) <= int64(w.MaxModelLen) {
+		return nil
+	}
+	return &PrewarmError{URL: t.URL, Msg: fmt.Sprintf(
+		"the context of model %q is too small: a prompt of %d tokens by our count is %d by the server's own (its chat template in it), with %d output tokens %d in all, "+
+			"and max_model_len is %d; ask for shorter prompts or fewer output tokens, or serve the model with a larger --max-model-len",
+		pw.Model, pw.Input, prompt, pw.Output, prompt+int64(pw.Output), w.MaxModelLen)}
+}
+
+// models asks for the model list. Whatever goes wrong with it is no reason not to run: the throwaway decides.
+func (r *run) models(ctx context.Context, t *Target, w *TargetWarmth) error {
+	if r.plan.Prewarm.Models == nil || t.ModelsPath == "" {
+		return nil
+	}
+	c := &wire.Call{Target: t.Wire, Method: "GET", Path: t.ModelsPath, Parser: noContent{}, Keep: wire.KeepRaw, Timeout: r.plan.Prewarm.Timeout}
+	if err := r.do(ctx, c); err != nil {
+		return err
+	}
+	if c.Facts.Status != 200 {
+		return nil
+	}
+	list, err := r.plan.Prewarm.Models(c.Raw)
+	if err != nil {
+		return nil
+	}
+	for _, m := range list {
+		w.Listed = append(w.Listed, m.ID)
+		if m.ID == r.plan.Prewarm.Model {
+			w.MaxModelLen = m.MaxLen
+		}
+	}
+	return nil
+}
+
+// infer sends one throwaway inference. err is set where no prompt could be made.
+func (r *run) infer(ctx context.Context, t *Target) (inf Inference, status int, err error) {
+	sess, err := r.Source.Next(ctx, Stream{Kind: metrics.Warmup, Phase: -1})
+	if err != nil {
+		return inf, 0, fmt.Errorf("no prompt for the throwaway inference: %w", err)
+	}
+	turn := sess.Turns[0]
+	turn.MaxTokens = r.plan.Prewarm.MaxTokens
+	body, err := r.Endpoint.AppendBody(nil, &turn, nil)
+	if err != nil {
+		return inf, 0, fmt.Errorf("no body for the throwaway inference: %w", err)
+	}
+	c := &wire.Call{
+		Target: t.Wire, Header: r.Header(nil, r.NewID(), r.NewID()), Body: body, Parser: r.Endpoint.Parser(),
+		Timeout: r.plan.Prewarm.Timeout, MaxChunks: turn.MaxTokens,
+	}
+	if err := r.do(ctx, c); err != nil {
+		return inf, 0, err
+	}
+	var rec metrics.Record
+	fill(&rec, c)
+	inf = Inference{Latency: rec.End - rec.Start, Input: turn.Input, Cold: rec.Cold, Err: rec.Err}
+	if rec.First != 0 {
+		inf.TTFT = rec.First - rec.Start
+	}
+	if u, ok := r.Endpoint.Usage(c.Usage); ok {
+		inf.Server = u.Prompt
+	}
+	return inf, c.Facts.Status, nil
+}
+
+// do sends c and waits for its end.
+func (r *run) do(ctx context.Context, c *wire.Call) error {
+	done := waiter(make(chan struct{}, 1))
+	c.Obs = done
+	gen := r.Transport.Start(c)
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		r.Transport.Cancel(c, gen, wire.ByUser)
+		<-done
+		return ctx.Err()
+	}
+}
+
+type waiter chan struct{}
+
+func (waiter) First(*wire.Call)  {}
+func (w waiter) Done(*wire.Call) { w <- struct{}{} }
+
+// noContent reads answers that are no inference.
+type noContent struct{}
+
+func (noContent) Event(_, _ []byte, _ *wire.Delta) wire.Class { return wire.Other }
+func (noContent) Body(_ []byte, _ *wire.Delta) wire.Class     { return wire.Other }
+
+func asWire(err error) *wire.Error {
+	var e *wire.Error
+	errors.As(err, &e)
+	return e
+}
+
+func reason(err error) string {
+	if e := asWire(err); e != nil {
+		return e.Message
+	}
+	return err.Error()
+}
+
+func connectHint(err error) string {
+	e := asWire(err)
+	switch {
+	case e == nil:
+		return "check --url"
+	case strings.Contains(e.Type, "DNS"):
+		return "check the host name in --url"
+	case strings.Contains(e.Type, "Certificate"):
+		return "the server's certificate is not trusted by this system: install its issuer's certificate, or set SSL_CERT_FILE to it"
+	default:
+		return "check --url, and that the server is up"
+	}
+}
