@@ -27,6 +27,8 @@ type Deps struct {
 	Progress *Progress
 	// Stop is closed when the user asks the run to end: sending stops, what is in flight may finish within the grace.
 	Stop <-chan struct{}
+	// PhaseIssued, where it is not nil, is told when a phase has issued its last request.
+	PhaseIssued func(phase int)
 }
 
 // Summary is what the engine itself knows of a run.
@@ -49,6 +51,7 @@ type PhaseSummary struct {
 	// Cancelled by plan; Censored: cut by the end of the grace or by the user.
 	Cancelled, Censored int64
 	Sessions            int64 // started
+	Stopped             bool  // the user ended it
 	InFlight            InFlight
 }
 
@@ -73,8 +76,12 @@ func Run(ctx context.Context, p *Plan, d Deps) (*Summary, error) {
 	}
 	for i := range p.Phases {
 		ps, err := r.phase(ctx, i)
-		sum.Phases = append(sum.Phases, ps)
 		sum.Stopped = stopped(d.Stop) || ctx.Err() != nil
+		ps.Stopped = sum.Stopped
+		sum.Phases = append(sum.Phases, ps)
+		if d.PhaseIssued != nil {
+			d.PhaseIssued(i)
+		}
 		if err != nil || sum.Stopped {
 			return sum, err
 		}

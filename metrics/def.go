@@ -10,6 +10,15 @@ const (
 	Derived                // one scalar from the others
 )
 
+// Fold says how an Aggregate's values become one.
+type Fold uint8
+
+const (
+	FoldSum Fold = iota
+	FoldMin
+	FoldMax
+)
+
 // Unit is a metric's unit as aiperf writes it.
 type Unit string
 
@@ -71,6 +80,60 @@ type Def struct {
 	Value func(r *Record) (float64, bool)
 	// List appends the record's values in Unit; for PerGap only.
 	List func(r *Record, dst []float64) []float64
+	// Fold is how an Aggregate's values become one.
+	Fold Fold
+	// Derive is a Derived metric's value in Unit; false = the run has none.
+	Derive func(t *Totals) (float64, bool)
+}
+
+// Has reports whether all flags of f are set.
+func (d *Def) Has(f Flags) bool { return d.Flags&f == f }
+
+// For reports whether r is of the kind that this metric is taken from: valid records, or error records where it is ErrorOnly. A censored
+// record is neither.
+func (d *Def) For(r *Record) bool {
+	if d.Has(ErrorOnly) {
+		return r.Failed()
+	}
+	return r.Valid()
+}
+
+// Factor turns a value in Unit into one in Display. It is the factor that aiperf multiplies with, so that results agree to the last bit.
+func (d *Def) Factor() float64 {
+	switch {
+	case d.Unit == Nanoseconds && d.Display == Milliseconds:
+		return 1e3 / 1e9
+	case d.Unit == Nanoseconds && d.Display == Seconds:
+		return 1 / 1e9
+	case d.Unit == Bytes && d.Display == Kilobytes:
+		return 1.0 / 1024
+	}
+	return 1
+}
+
+// Totals are what Derived metrics are made from.
+type Totals struct {
+	by map[string]float64
+	// seconds is what the rates divide by; 0 = nothing to divide by.
+	seconds float64
+	// phases is the sum of several phases' durations, in ns; 0 where there is one phase.
+	phases float64
+}
+
+// Get is a metric's total in its Unit: the sum of a PerRecord or PerGap metric's values, the folded value of an Aggregate, or the value of
+// a Derived metric that stands above in the table. It reports false where the run has no value.
+func (t *Totals) Get(tag string) (float64, bool) {
+	v, ok := t.by[tag]
+	return v, ok
+}
+
+// Rate is the total of a metric divided by the observed duration in seconds.
+func (t *Totals) Rate(tag string) (float64, bool) {
+	v, ok := t.by[tag]
+	if !ok || t.seconds <= 0 {
+		return 0, false
+	}
+	return v / t.seconds, true
 }
 
 // Percentiles are the ranks that results carry, in order.
@@ -84,7 +147,6 @@ type Result struct {
 	Count                   int64
 	Sum, Avg, Min, Max, Std float64
 	P                       [9]float64
-	Approx                  bool // percentiles come from the HDR histogram
-	Integral                bool // a scalar that is a whole number
-	OutOfRange              int64
+	Approx                  bool  // percentiles come from the HDR histogram
+	OutOfRange              int64 // values that the histogram could not hold; in percentiles they count as Min or Max
 }

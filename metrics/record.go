@@ -36,6 +36,17 @@ const (
 	ColdFirstInference                  // first inference of a target not proven warm
 )
 
+// Names are the reasons in c, as files and screens write them, in the order of the bits.
+func (c Cold) Names() []string {
+	var names []string
+	for i, name := range [...]string{"first_use", "dialled", "resent", "first_inference"} {
+		if c&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Usage is what the server said of its token counts.
 type Usage struct {
 	Prompt, Completion, Total           Count
@@ -127,4 +138,26 @@ type Record struct {
 	Cancelled   bool // cut deliberately, by plan
 	CancelledAt int64
 	Censored    bool // cut by the end of the grace or by the user
+	// ContextOverflow says that the server refused the request because its context is too small.
+	ContextOverflow bool
+}
+
+// Valid reports whether r is an answered request: the latency, length and usage metrics come from valid records only.
+func (r *Record) Valid() bool { return r.Err == nil && !r.Cancelled && !r.Censored }
+
+// Failed reports whether r is an error record. A request cancelled by plan is one.
+func (r *Record) Failed() bool { return (r.Err != nil || r.Cancelled) && !r.Censored }
+
+// UseServerCounts replaces a valid record's token counts by the server's own: input = prompt tokens, reasoning = reasoning tokens, output =
+// completion tokens less the reasoning ones, never below 0. What the server did not say becomes absent. Error records keep the client's
+// input count. It may be called more than once.
+func (r *Record) UseServerCounts() {
+	if !r.Valid() {
+		return
+	}
+	u := &r.Usage
+	r.In, r.Reasoning, r.Out = u.Prompt, u.Reasoning, Count{}
+	if u.Completion.Known {
+		r.Out = Known(max(u.Completion.N-u.Reasoning.N, 0))
+	}
 }

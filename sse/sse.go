@@ -11,16 +11,16 @@ import (
 
 // Event is one event of a stream. Its slices are valid until the next call of Next, Feed or Finish.
 type Event struct {
-	Name []byte // the event field; nil where there was none
+	Name []byte // the event field; nil where there was none or it was empty
 	Data []byte // the data lines, joined with \n
 	ID   []byte // the id field of this event; nil where there was none
-	// Comment is the text of the last comment line inside this event's block, for servers that put an error's text there.
+	// Comment is the text of the first comment line inside this event's block, for servers that put an error's text there.
 	Comment []byte
 	// Cut says that the stream ended without the blank line that ends an event.
 	Cut bool
 }
 
-// TooLongError says that an event is longer than the decoder's bound.
+// TooLongError says that an event is longer than the decoder's bound, in bytes. The decoder is of no use then until its Reset.
 type TooLongError struct{ Max int }
 
 func (e *TooLongError) Error() string {
@@ -34,12 +34,17 @@ const DefaultMax = 64 << 20
 //
 // Any split of a stream into reads gives the same events. Lines end at LF, CR or CRLF; a CR at the end of a read ends its line at once,
 // and an LF that opens the next read is then part of that line end.
+//
+// In two things it gives more than the grammar. An event that has a name but no data is passed on: an event: error without data is an
+// error all the same. And a line without a known field name that follows data which begins like a JSON object and has not ended like one
+// is taken as the rest of a JSON string with a line feed in it, as aiperf takes it; the grammar would drop the line, and the event with it.
 type Decoder struct {
-	max int
-	in  []byte // unread rest of the bytes fed last
+	max  int
+	size int    // bytes of the current event's lines
+	in   []byte // unread rest of the bytes fed last
 	// pend holds the bytes of a line that was not complete at the end of a read.
 	pend []byte
-	// block holds the current event's fields, copied out of the lines: data first, then the others, each in a buffer of its own.
+	// The current event's fields, copied out of the lines.
 	data, name, id, comment []byte
 	hasData, hasName, hasID bool
 	hasComment              bool
@@ -49,7 +54,7 @@ type Decoder struct {
 	emitted bool
 }
 
-// NewDecoder returns a decoder whose events may have at most max bytes; 0 means DefaultMax.
+// NewDecoder returns a decoder whose events may have at most max bytes, all their lines together without the line ends; 0 means DefaultMax.
 func NewDecoder(max int) *Decoder { return &Decoder{max: max} }
 
 // Reset makes d ready for a new stream and keeps its buffers and bound.
@@ -63,6 +68,7 @@ func (d *Decoder) Reset() {
 func (d *Decoder) clear() {
 	d.data, d.name, d.id, d.comment = d.data[:0], d.name[:0], d.id[:0], d.comment[:0]
 	d.hasData, d.hasName, d.hasID, d.hasComment, d.emitted = false, false, false, false, false
+	d.size = 0
 }
 
 // Feed hands d the bytes of one read. The caller takes out all events with Next before it feeds again, and leaves p unchanged until then.
@@ -72,7 +78,6 @@ func (d *Decoder) Feed(p []byte) { d.in = p }
 func (d *Decoder) Rest() int { return len(d.in) }
 
 // Next takes out the next event that the bytes fed so far complete. It reports false where there is none.
-// An event without a data field is passed on only where it has a name (event: error without data is an error all the same).
 func (d *Decoder) Next(ev *Event) (bool, error) {
 	if d.emitted {
 		d.clear()
@@ -84,9 +89,6 @@ func (d *Decoder) Next(ev *Event) (bool, error) {
 		}
 		if len(line) > 0 {
 			d.field(line)
-			if n := len(d.data) + len(d.name) + len(d.id) + len(d.comment); n > d.bound() {
-				return false, &TooLongError{d.bound()}
-			}
 			continue
 		}
 		if !d.hasData && !d.hasName {
@@ -151,7 +153,7 @@ func (d *Decoder) line() (line []byte, ok bool, err error) {
 	}
 	i := lineEnd(d.in)
 	if i < 0 {
-		if len(d.pend)+len(d.in) > d.bound() {
+		if d.size+len(d.pend)+len(d.in) > d.bound() {
 			return nil, false, &TooLongError{d.bound()}
 		}
 		d.pend = append(d.pend, d.in...)
@@ -163,6 +165,9 @@ func (d *Decoder) line() (line []byte, ok bool, err error) {
 		d.pend = append(d.pend, line...)
 		line = d.pend
 		d.pend = d.pend[:0]
+	}
+	if d.size += len(line); d.size > d.bound() {
+		return nil, false, &TooLongError{d.bound()}
 	}
 	if d.in[i] == '\r' {
 		d.afterCR = true
@@ -203,18 +208,25 @@ func (d *Decoder) field(line []byte) {
 		}
 		d.data, d.hasData = append(d.data, value...), true
 	case "event":
-		d.name, d.hasName = append(d.name[:0], value...), true
+		d.name, d.hasName = append(d.name[:0], value...), len(value) > 0
 	case "id":
 		if bytes.IndexByte(value, 0) < 0 {
 			d.id, d.hasID = append(d.id[:0], value...), true
 		}
+	case "retry": // how long a browser waits before it connects again
 	case "": // a comment
-		d.comment, d.hasComment = append(d.comment[:0], value...), true
+		if !d.hasComment {
+			d.comment, d.hasComment = append(d.comment, value...), true
+		}
+	default:
+		if n := len(d.data); n > 0 && d.data[0] == '{' && d.data[n-1] != '}' {
+			d.data = append(append(d.data, '\n'), line...)
+		}
 	}
 }
 
 // AppendEvent appends an event as a server writes it: an event line where name is not empty, a data line for each line of data, and the
-// blank line. Lines of data end at LF, CR or CRLF, as the decoder will read them.
+// blank line. Lines of data end at LF, CR or CRLF; a decoder joins them with LF. name holds no line end.
 func AppendEvent(dst []byte, name string, data []byte) []byte {
 	if name != "" {
 		dst = append(append(append(dst, "event: "...), name...), '\n')

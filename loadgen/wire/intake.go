@@ -19,9 +19,12 @@ const (
 
 // Stamp is the arrival of one read.
 type Stamp struct {
-	At     int64 // the kernel's arrival time of the last packet in the read; without kernel stamps equal to User
-	User   int64 // the time after the read
-	Empty  int64 // when the connection was last seen empty before this read; 0 = never
+	At    int64 // the kernel's arrival time of the last packet in the read; without kernel stamps equal to User
+	User  int64 // the time after the read
+	Empty int64 // when the connection was last seen empty before this read; 0 = never
+	// Read numbers the raw reads of a connection from 1: what Data brings with the same number came in one read. 0 = each call of Data
+	// is a read of its own.
+	Read   uint64
 	Kernel bool
 	fell   bool // At was replaced by User
 }
@@ -34,10 +37,11 @@ type intake struct {
 	ev     sse.Event
 	body   []byte // of an answer that is not a stream
 	mode   mode
-	first  bool // Observer.First was called
-	bodyN  int64
+	first  bool   // Observer.First was called
 	failed *Error // an error event of the stream
-	usage  bool
+	tail   Stamp  // of the last Data
+	exact  bool   // the last Data was the last of its read
+	shared bool   // the last Data's read has completed a content event already
 }
 
 type mode uint8
@@ -66,7 +70,8 @@ func (c *Call) Restart() {
 	in := &c.intake
 	in.dec.Reset()
 	in.body = in.body[:0]
-	in.mode, in.first, in.bodyN, in.failed, in.usage = modeStream, false, 0, nil, false
+	in.mode, in.first, in.failed = modeStream, false, nil
+	in.tail, in.exact, in.shared = Stamp{}, false, false
 }
 
 // Head takes the head of the final response (not 1xx). reason may be empty.
@@ -106,7 +111,11 @@ func (c *Call) Data(p []byte, s Stamp, last bool) error {
 	}
 	f.LastByte = at
 	f.Received += int64(len(p))
-	f.Reads++
+	if s.Read == 0 || s.Read != in.tail.Read {
+		in.shared = false
+		f.Reads++
+	}
+	in.tail, in.exact = s, last
 	if c.Keep == KeepRaw {
 		if len(c.Raw)+len(p) > MaxEvent {
 			f.Truncated = true
@@ -115,8 +124,13 @@ func (c *Call) Data(p []byte, s Stamp, last bool) error {
 		}
 	}
 	if in.mode == modeSniff {
-		in.mode = modeWhole
-		if looksLikeStream(p) {
+		in.body = append(in.body, p...)
+		stream, sure := looksLikeStream(in.body)
+		if !sure {
+			return nil
+		}
+		p, in.body, in.mode = in.body, in.body[:0], modeWhole
+		if stream {
 			in.mode = modeStream
 		}
 	}
@@ -134,7 +148,7 @@ func (c *Call) Data(p []byte, s Stamp, last bool) error {
 		return nil
 	}
 	in.dec.Feed(p)
-	for content := false; ; {
+	for {
 		ok, err := in.dec.Next(&in.ev)
 		if err != nil {
 			return &Error{Type: "ClientPayloadError", Message: err.Error()}
@@ -143,20 +157,29 @@ func (c *Call) Data(p []byte, s Stamp, last bool) error {
 			return nil
 		}
 		exact := last && in.dec.Rest() == 0
-		if c.event(&in.ev, at, &s, exact, content) {
-			content = true
+		if c.event(&in.ev, at, &s, exact, in.shared) {
+			in.shared = true
 		}
 	}
 }
 
-func looksLikeStream(p []byte) bool {
-	p = bytes.TrimLeft(bytes.TrimPrefix(p, []byte("\xef\xbb\xbf")), "\r\n")
-	for _, w := range []string{"data:", "event:", "id:", "retry:", ":"} {
-		if bytes.HasPrefix(p, []byte(w)) {
-			return true
+// looksLikeStream judges by the first bytes of a body; sure is false while they are too few.
+func looksLikeStream(p []byte) (stream, sure bool) {
+	const mark = "\xef\xbb\xbf"
+	if len(p) < len(mark) && strings.HasPrefix(mark, string(p)) {
+		return false, false
+	}
+	p = bytes.TrimLeft(bytes.TrimPrefix(p, []byte(mark)), "\r\n")
+	sure = true
+	for _, w := range [...]string{"data:", "event:", "id:", "retry:", ":"} {
+		if len(p) >= len(w) && string(p[:len(w)]) == w {
+			return true, true
+		}
+		if len(p) < len(w) && w[:len(p)] == string(p) {
+			sure = false
 		}
 	}
-	return false
+	return false, sure
 }
 
 // event takes one event of the stream and reports whether it was content.
@@ -174,22 +197,28 @@ func (c *Call) event(ev *sse.Event, at int64, s *Stamp, exact, shares bool) bool
 	if !class.Counts() {
 		return false
 	}
-	ch := Chunk{At: at, Late: micros(s.User - at)}
-	if s.Kernel {
-		ch.Flags |= Kernel
-	}
-	if !(exact && s.Kernel) {
-		ch.Slack = slack(at, max(s.Empty, f.FirstWrite))
-	}
-	if s.fell {
-		ch.Flags |= StampFell
-	}
+	ch := c.chunk(at, s, exact)
 	if shares {
 		ch.Flags |= SharesRe
 		f.SharedReads++
 	}
 	c.parts(ch)
 	return true
+}
+
+// chunk is a chunk that arrived with a read.
+func (c *Call) chunk(at int64, s *Stamp, exact bool) Chunk {
+	ch := Chunk{At: at, Late: micros(s.User - at)}
+	if s.Kernel {
+		ch.Flags |= Kernel
+	}
+	if !(exact && s.Kernel) {
+		ch.Slack = slack(at, max(s.Empty, c.Facts.FirstWrite))
+	}
+	if s.fell {
+		ch.Flags |= StampFell
+	}
+	return ch
 }
 
 // parts appends the chunks of one content event, one for each kind of content in it, and tells the observer of the first.
@@ -261,8 +290,12 @@ func (c *Call) fold(class Class, comment []byte) {
 func (c *Call) End(s Stamp, err *Error) {
 	f, in := &c.Facts, &c.intake
 	at := c.bounded(&s)
-	if f.Status != 0 && in.mode == modeStream && in.dec.Finish(&in.ev) {
-		c.event(&in.ev, at, &s, false, false)
+	// A last event without its blank line came with the last bytes. Where the stream broke it is half an event, and says nothing.
+	if err == nil && f.Status != 0 && in.mode == modeStream && in.dec.Finish(&in.ev) {
+		c.event(&in.ev, f.LastByte, &in.tail, in.exact, in.shared)
+	}
+	if in.mode == modeSniff {
+		in.mode = modeWhole
 	}
 	if err == nil && in.mode == modeWhole {
 		in.delta.Reset()
@@ -270,11 +303,7 @@ func (c *Call) End(s Stamp, err *Error) {
 		f.EndAt = f.LastByte
 		c.fold(class, nil)
 		if class.Counts() {
-			ch := Chunk{At: f.LastByte, Late: micros(s.User - f.LastByte)}
-			if s.Kernel {
-				ch.Flags |= Kernel
-			}
-			c.parts(ch)
+			c.parts(c.chunk(f.LastByte, &in.tail, in.exact))
 		}
 	}
 	if f.EndAt == 0 || err != nil || in.mode == modeError {

@@ -1,0 +1,310 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"prefire/internal/config"
+	"prefire/internal/export"
+	"prefire/loadgen"
+	"prefire/metrics"
+)
+
+// describe fills in what prefire says of a run beyond aiperf's metrics: the prefire key of the summary, and the screen's own block.
+func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accumulator) {
+	cold, counts, client := acc.Cold(), acc.Counts(), acc.ClientReport()
+	seed, source := b.load.seed, "drawn from the system"
+	if b.load.seedGave {
+		source = "given"
+	}
+	prompts := b.load.source.Stats()
+	verdicts := b.verdicts(r, sum, client)
+	r.Prefire = export.Object{
+		{Key: "version", Value: version()},
+		{Key: "go", Value: runtime.Version()},
+		{Key: "seed", Value: seed},
+		{Key: "seed_source", Value: source},
+		{Key: "dialect", Value: dialect(b.cfg)},
+		{Key: "counts", Value: value(counts)},
+		{Key: "phases", Value: phaseFacts(sum)},
+		{Key: "prewarm", Value: b.prewarmFacts(sum)},
+		{Key: "cold", Value: coldFacts(cold)},
+		{Key: "prompts", Value: export.Object{
+			{Key: "distinct", Value: prompts.Distinct},
+			{Key: "repeated", Value: prompts.Repeated},
+			{Key: "tokenizer", Value: b.load.tokens.Name()},
+		}},
+		{Key: "statistics", Value: b.statisticsFacts(r)},
+		{Key: "client", Value: b.clientFacts(sum, client, verdicts)},
+	}
+	r.Screen = export.Screen{
+		Version: version(),
+		Seed:    fmt.Sprintf("%d (%s)", seed, source),
+		Counts:  counts,
+		Cold:    cold,
+		Prewarm: b.prewarmLines(sum),
+		Client:  verdicts,
+		Notices: b.notices(prompts.Repeated, counts),
+		Files:   b.files(),
+	}
+}
+
+// value lets a tagged struct stand in an export.Object.
+func value(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil // the structs given here hold numbers and strings only
+	}
+	return raw
+}
+
+func dialect(cfg *config.Config) string {
+	if cfg.Dialect == config.NoFile {
+		return "flags"
+	}
+	return string(cfg.Dialect)
+}
+
+func ms(ns int64) float64 { return float64(ns) / 1e6 }
+
+// span is a time in ms, or nil, which export leaves out, where one of its ends is absent.
+func span(from, to int64) any {
+	if from == 0 || to == 0 || to < from {
+		return nil
+	}
+	return ms(to - from)
+}
+
+func phaseFacts(sum *loadgen.Summary) []any {
+	var out []any
+	for i := range sum.Phases {
+		s := &sum.Phases[i]
+		out = append(out, export.Object{
+			{Key: "name", Value: s.Phase.Name},
+			{Key: "kind", Value: s.Phase.Kind.String()},
+			{Key: "concurrency", Value: s.Phase.Concurrency},
+			{Key: "in_flight_max", Value: s.InFlight.Max},
+			{Key: "in_flight_mean_while_sending", Value: s.InFlight.Mean},
+			{Key: "sent", Value: s.Sent}, {Key: "ok", Value: s.OK}, {Key: "failed", Value: s.Failed},
+			{Key: "cancelled", Value: s.Cancelled}, {Key: "censored", Value: s.Censored},
+			{Key: "sending_ms", Value: span(s.Start, s.SendEnd)},
+			{Key: "duration_ms", Value: span(s.Start, s.End)},
+		})
+	}
+	return out
+}
+
+func (b *bench) prewarmFacts(sum *loadgen.Summary) export.Object {
+	o := export.Object{{Key: "on", Value: b.cfg.Prewarm}}
+	if !b.cfg.Prewarm {
+		return o
+	}
+	o = append(o, export.Field{Key: "duration_ms", Value: span(sum.Prewarm.Start, sum.Prewarm.End)})
+	var targets []any
+	for i := range sum.Prewarm.Targets {
+		targets = append(targets, targetFacts(&sum.Prewarm.Targets[i]))
+	}
+	return append(o, export.Field{Key: "targets", Value: targets})
+}
+
+func targetFacts(t *loadgen.TargetWarmth) export.Object {
+	o := export.Object{{Key: "url", Value: t.URL}, {Key: "proven_warm", Value: t.Proven}}
+	if t.MaxModelLen > 0 {
+		o = append(o, export.Field{Key: "max_model_len", Value: t.MaxModelLen})
+	}
+	var inferences []any
+	for i := range t.Inferences {
+		inf := &t.Inferences[i]
+		f := export.Object{}
+		if inf.TTFT != 0 {
+			f = append(f, export.Field{Key: "time_to_first_token_ms", Value: ms(inf.TTFT)})
+		}
+		f = append(f, export.Field{Key: "request_latency_ms", Value: ms(inf.Latency)})
+		if inf.Input.Known {
+			f = append(f, export.Field{Key: "prompt_tokens", Value: inf.Input.N})
+		}
+		if inf.Server.Known {
+			f = append(f, export.Field{Key: "usage_prompt_tokens", Value: inf.Server.N})
+		}
+		if inf.Err != nil {
+			f = append(f, export.Field{Key: "error", Value: value(inf.Err)})
+		}
+		inferences = append(inferences, f)
+	}
+	o = append(o, export.Field{Key: "inferences", Value: inferences}, export.Field{Key: "connections", Value: len(t.Connections)})
+	if len(t.Connections) > 0 {
+		first := &t.Connections[0]
+		o = append(o, export.Field{Key: "protocol", Value: first.Protocol}, export.Field{Key: "first_connection", Value: export.Object{
+			{Key: "dns_ms", Value: span(first.DNSStart, first.DNSEnd)},
+			{Key: "connect_ms", Value: span(first.DialStart, first.DialEnd)},
+			{Key: "tls_ms", Value: span(first.TLSStart, first.TLSEnd)},
+			{Key: "probe_ms", Value: span(first.ProbeStart, first.ProbeEnd)},
+			{Key: "probe_status", Value: first.ProbeStatus},
+			{Key: "remote", Value: first.Remote},
+		}})
+	}
+	for _, d := range [...]struct {
+		key      string
+		from, to func(i int) int64
+	}{
+		{"dns_max_ms", func(i int) int64 { return t.Connections[i].DNSStart }, func(i int) int64 { return t.Connections[i].DNSEnd }},
+		{"connect_max_ms", func(i int) int64 { return t.Connections[i].DialStart }, func(i int) int64 { return t.Connections[i].DialEnd }},
+		{"tls_max_ms", func(i int) int64 { return t.Connections[i].TLSStart }, func(i int) int64 { return t.Connections[i].TLSEnd }},
+		{"probe_max_ms", func(i int) int64 { return t.Connections[i].ProbeStart }, func(i int) int64 { return t.Connections[i].ProbeEnd }},
+	} {
+		worst, known := 0.0, false
+		for i := range t.Connections {
+			if v, ok := span(d.from(i), d.to(i)).(float64); ok {
+				worst, known = max(worst, v), true
+			}
+		}
+		if known {
+			o = append(o, export.Field{Key: d.key, Value: worst})
+		}
+	}
+	return o
+}
+
+func (b *bench) prewarmLines(sum *loadgen.Summary) []string {
+	if !b.cfg.Prewarm {
+		return []string{"off: no connection was opened and no inference sent before the clock started"}
+	}
+	var out []string
+	for i := range sum.Prewarm.Targets {
+		t := &sum.Prewarm.Targets[i]
+		last := t.Inferences[len(t.Inferences)-1]
+		line := fmt.Sprintf("%s: %d connections", t.URL, len(t.Connections))
+		if len(t.Connections) == 1 {
+			line = t.URL + ": 1 connection"
+		}
+		if t.Proven {
+			line += fmt.Sprintf(", first inference took %.1f ms (TTFT %.1f ms)", ms(last.Latency), ms(last.TTFT))
+			if last.Input.Known && last.Server.Known {
+				line += fmt.Sprintf("; its prompt of %d tokens was %d by the server's count", last.Input.N, last.Server.N)
+			}
+		} else {
+			line += fmt.Sprintf(", NOT PROVEN WARM: %d inferences failed, the last with %s: %s", len(t.Inferences), last.Err.Type, last.Err.Message)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func coldFacts(c metrics.ColdReport) export.Object {
+	o := export.Object{
+		{Key: "count", Value: c.Count}, {Key: "of", Value: c.Of}, {Key: "share", Value: c.Share},
+		{Key: "included", Value: c.Included}, {Key: "severity", Value: string(c.Severity)},
+	}
+	if c.Change != nil {
+		o = append(o, export.Field{Key: "change_percent", Value: *c.Change})
+	}
+	reasons := export.Object{}
+	for _, r := range c.Reasons {
+		reasons = append(reasons, export.Field{Key: r.Reason, Value: r.Count})
+	}
+	o = append(o, export.Field{Key: "reasons", Value: reasons})
+	if len(c.With) > 0 {
+		o = append(o, export.Field{Key: "metrics_with_cold", Value: export.MetricObjects(c.With)})
+	}
+	return o
+}
+
+func (b *bench) statisticsFacts(r *export.Run) export.Object {
+	var approx []string
+	for i := range r.Results {
+		if r.Results[i].Approx {
+			approx = append(approx, r.Results[i].Def.Tag)
+		}
+	}
+	how := "exact"
+	if len(approx) > 0 {
+		how = "exact, but for those listed in from_hdr_histogram"
+	}
+	o := export.Object{{Key: "percentiles", Value: how}, {Key: "rule", Value: "linear between order statistics"}}
+	if len(approx) > 0 {
+		o = append(o, export.Field{Key: "from_hdr_histogram", Value: approx})
+	}
+	return o
+}
+
+func (b *bench) clientFacts(sum *loadgen.Summary, c metrics.ClientReport, verdicts []export.Verdict) export.Object {
+	o := export.Object{
+		{Key: "transport", Value: b.health.Client},
+		{Key: "kernel_stamps", Value: b.health.KernelStamps},
+		{Key: "connections_dialled", Value: b.health.Dialled},
+		{Key: "probes", Value: b.health.Probes},
+		{Key: "stamps_outside_bounds", Value: b.health.StampFell},
+		{Key: "gomaxprocs", Value: runtime.GOMAXPROCS(0)},
+		{Key: "records", Value: value(c)},
+	}
+	var vs []any
+	for _, v := range verdicts {
+		vs = append(vs, export.Object{{Key: "claim", Value: v.Claim}, {Key: "good", Value: v.Good}, {Key: "why", Value: v.Why}})
+	}
+	return append(o, export.Field{Key: "verdicts", Value: vs})
+}
+
+// verdicts say, claim by claim, whether the client was fit to make it.
+func (b *bench) verdicts(r *export.Run, sum *loadgen.Summary, c metrics.ClientReport) []export.Verdict {
+	var out []export.Verdict
+	stamps := "user stamps"
+	if c.KernelStamps.Of > 0 && c.KernelStamps.N == c.KernelStamps.Of {
+		stamps = "kernel stamps"
+	}
+	if i := slices.IndexFunc(r.Results, func(m metrics.Result) bool { return m.Def.Tag == "time_to_first_token" }); i >= 0 && c.TTFTSlack.Count > 0 {
+		v := export.Verdict{Claim: "TTFT", Good: c.TTFTSlack.P99 <= max(1, r.Results[i].Avg/100)}
+		v.Why = fmt.Sprintf("%s; %.1f %% of first tokens exact, error bound p99 %.3f ms, max %.3f ms", stamps, 100*c.TTFTExact.Share, c.TTFTSlack.P99, c.TTFTSlack.Max)
+		if c.TTFTExact.Of == 0 {
+			v.Why = stamps
+		}
+		out = append(out, v)
+	}
+	if c.GapsShared.Of > 0 {
+		out = append(out, export.Verdict{Claim: "ITL", Good: c.GapsShared.Share <= 0.05,
+			Why: fmt.Sprintf("%d of %d gaps lay within one read and are no measurement; error bound of a request's mean p99 %.3f ms",
+				c.GapsShared.N, c.GapsShared.Of, c.ITLSlack.P99)})
+	}
+	for i := range sum.Phases {
+		s := &sum.Phases[i]
+		if s.Phase.Kind != metrics.Profiling || s.Sent == 0 {
+			continue
+		}
+		want := int64(s.Phase.Concurrency)
+		if n := s.Sent; n < want {
+			want = n
+		}
+		out = append(out, export.Verdict{Claim: "load", Good: s.InFlight.Max == want,
+			Why: fmt.Sprintf("phase %s: %d in flight asked, %d at most and %.2f on average while sending", s.Phase.Name, s.Phase.Concurrency, s.InFlight.Max, s.InFlight.Mean)})
+	}
+	return out
+}
+
+func (b *bench) notices(repeated int64, c metrics.Counts) []string {
+	var out []string
+	if repeated > 0 {
+		out = append(out, fmt.Sprintf("%d prompts were sent before in this run: the server may have answered them from its prefix cache", repeated))
+	}
+	if c.Censored > 0 {
+		out = append(out, fmt.Sprintf("%d requests were cut while they ran; they are in %s and in no metric", c.Censored, b.dir.Names.Censored))
+	}
+	return out
+}
+
+// files are the run's files as the footer lists them.
+func (b *bench) files() []export.File {
+	n := b.dir.Names
+	var out []export.File
+	for _, f := range [...]struct{ kind, name string }{
+		{"CSV Export", n.CSV}, {"JSON Export", n.JSON}, {"Records", n.Records}, {"Histograms", n.Hlog},
+	} {
+		path := filepath.Join(b.dir.Path, f.name)
+		if abs, err := filepath.Abs(path); err == nil {
+			path = abs
+		}
+		out = append(out, export.File{Kind: f.kind, Path: path})
+	}
+	return out
+}

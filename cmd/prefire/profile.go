@@ -1,0 +1,331 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"prefire/internal/config"
+	"prefire/internal/export"
+	"prefire/loadgen"
+	"prefire/loadgen/wire"
+	"prefire/loadgen/wire/portable"
+	"prefire/metrics"
+)
+
+const aiperfVersion = export.AIPerfVersion
+
+func profileCommand(p process) *cobra.Command {
+	return &cobra.Command{
+		Use:                "profile",
+		Short:              "Measure an endpoint under load",
+		DisableFlagParsing: true, // aiperf's flags have habits of their own
+		RunE:               func(_ *cobra.Command, args []string) error { return profile(p, args) },
+	}
+}
+
+// profile is the profile command: config → plan → load → files and screen.
+func profile(p process, args []string) error {
+	cfg, err := config.Parse(args, p.env, os.ReadFile)
+	if errors.Is(err, config.ErrHelp) {
+		fmt.Fprint(p.stdout, config.Help(p.name()))
+		return nil
+	}
+	if err != nil {
+		return complain(p.stderr, err)
+	}
+	out, err := benchmark(p, cfg)
+	if err != nil {
+		return complain(p.stderr, err)
+	}
+	if err := export.Console(p.stdout, out.run, consoleWidth(p.stdout)); err != nil {
+		return complain(p.stderr, err)
+	}
+	return out.end(p.stderr)
+}
+
+// end says what ended the run before its time, and gives the exit code.
+func (o *outcome) end(stderr io.Writer) error {
+	if o.failed != nil {
+		return complain(stderr, o.failed)
+	}
+	if o.code != exitOK {
+		return exitError(o.code)
+	}
+	return nil
+}
+
+// complain prints an error and gives its exit code.
+func complain(w io.Writer, err error) error {
+	var code exitError
+	if errors.As(err, &code) {
+		return err
+	}
+	title := "Error Running AIPerf System"
+	var ce *config.Error
+	if errors.As(err, &ce) {
+		title = ce.Title
+	}
+	fmt.Fprintf(w, "%s\n%s\n", title, strings.TrimRight(err.Error(), "\n"))
+	return exitError(exitFailed)
+}
+
+func consoleWidth(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return export.ConsoleWidth
+}
+
+// outcome is a finished benchmark.
+type outcome struct {
+	run    *export.Run
+	code   int
+	failed error // what ended the run in the middle
+}
+
+// bench is one benchmark while it runs.
+type bench struct {
+	process
+	cfg     *config.Config
+	load    *load
+	clock   *realClock
+	sink    *sink
+	dir     export.Dir
+	health  wire.Health
+	secrets *export.Redactor
+	options metrics.Options
+	prog    *loadgen.Progress
+	// terminated: SIGTERM came.
+	terminated atomic.Bool
+}
+
+// benchmark runs one config from its plan to its files.
+func benchmark(p process, cfg *config.Config) (*outcome, error) {
+	for _, n := range cfg.Notices {
+		fmt.Fprintf(p.stderr, "%s: %s\n", p.name(), n)
+	}
+	l, err := prepare(cfg, p.env)
+	if err != nil {
+		return nil, err
+	}
+	defer l.source.Close()
+	for _, n := range l.notices {
+		fmt.Fprintf(p.stderr, "%s: %s\n", p.name(), n)
+	}
+	b := &bench{process: p, cfg: cfg, load: l, clock: newClock(), prog: new(loadgen.Progress),
+		dir: export.Dir{FS: export.Disk{}, Path: cfg.Artifacts.Dir, Names: export.NewNames(cfg.Artifacts.Prefix)}}
+	b.secrets = export.NewRedactor(secrets(cfg)...)
+	b.options = metrics.Options{Streaming: l.chat.Streaming(), ServerCounts: cfg.Endpoint.ServerCounts, IncludeCold: cfg.IncludeCold, HDR: true}
+	return b.execute()
+}
+
+// secrets are the values that must not reach a file or the screen.
+func secrets(cfg *config.Config) []string {
+	s := []string{cfg.Endpoint.APIKey}
+	for _, h := range cfg.Endpoint.Headers {
+		if export.SensitiveHeader(h.Key) {
+			s = append(s, fmt.Sprint(h.Value))
+		}
+	}
+	return s
+}
+
+func (b *bench) execute() (*outcome, error) {
+	count := b.load.tokens.Count
+	if b.cfg.Endpoint.ServerCounts {
+		count = nil
+	}
+	var err error
+	b.sink, err = newSink(sinkOptions{
+		dir: b.dir, now: b.clock.Now, secrets: b.secrets, count: count, phases: len(b.cfg.Phases), metrics: b.options,
+		records: export.RecordOptions{Defs: b.options.Table(), Phases: b.phases(nil), Secrets: b.secrets,
+			Wall: func(at int64) int64 { return b.clock.Wall(at).UnixNano() }},
+	})
+	if err != nil {
+		return nil, err
+	}
+	transport := portable.New(portable.Options{Clock: b.clock})
+	stop, ctx, release := b.listen()
+	defer release()
+	view := b.watch()
+	sum, err := loadgen.Run(ctx, &b.load.plan, loadgen.Deps{
+		Clock: b.clock, Transport: transport, Source: b.load.source, Endpoint: b.load.chat, Sink: b.sink,
+		NewID: uuid.NewString, Header: b.load.header.AppendIDs, Progress: b.prog, Stop: stop,
+		PhaseIssued: b.sink.inputs.phaseDone,
+	})
+	view.stop()
+	b.health = transport.Health()
+	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	closed := transport.Close(closing)
+	written := b.sink.close()
+	if sum == nil || len(sum.Phases) == 0 {
+		// Nothing was sent: no file is left that could be taken for a result.
+		return nil, errors.Join(b.nothing(sum, err), b.sink.abandon())
+	}
+	out, exported := b.export(sum, err)
+	if failure := errors.Join(written, exported); failure != nil {
+		return nil, fmt.Errorf("%w; all requests that finished are in %s", b.redacted(failure), filepath.Join(b.dir.Path, journalFile))
+	}
+	if closed != nil {
+		fmt.Fprintf(b.stderr, "%s: connections were still open at the end: %v\n", b.name(), closed)
+	}
+	return out, b.sink.forget()
+}
+
+// nothing is the error of a run that ended before its first request.
+func (b *bench) nothing(sum *loadgen.Summary, err error) error {
+	if err != nil {
+		return b.redacted(err)
+	}
+	if sum != nil && sum.Stopped {
+		return errors.New("stopped before the first request was sent: no profile results to export")
+	}
+	return errors.New("the run sent no request")
+}
+
+// redacted takes secrets out of an error's text.
+func (b *bench) redacted(err error) error {
+	if text := b.secrets.String(err.Error()); text != err.Error() {
+		return errors.New(text)
+	}
+	return err
+}
+
+// listen turns signals into the run's two ends: the first Ctrl-C closes stop, the second ends the process at once; SIGTERM cuts the run.
+func (b *bench) listen() (stop chan struct{}, ctx context.Context, release func()) {
+	stop = make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		asked := false
+		for {
+			select {
+			case <-done:
+				return
+			case s := <-b.signals:
+				if s == syscall.SIGTERM {
+					b.terminated.Store(true)
+				}
+				switch {
+				case s == syscall.SIGTERM:
+					cancel()
+				case asked:
+					b.exit(exitKilled)
+					return
+				}
+				if !asked {
+					close(stop)
+					fmt.Fprintf(b.stderr, "\n%s: stopping: no more requests are sent, those in flight may finish; press Ctrl-C again to quit at once\n", b.name())
+				}
+				asked = true
+			}
+		}
+	}()
+	return stop, ctx, func() { close(done); cancel() }
+}
+
+// phases are the run's phases as the files name them; sums are those that ran, nil before the run.
+func (b *bench) phases(sums []loadgen.PhaseSummary) []export.Phase {
+	var out []export.Phase
+	profiling := 0
+	for i := range b.cfg.Phases {
+		ph := &b.cfg.Phases[i]
+		e := export.Phase{Index: i, Name: ph.Name, Kind: ph.Kind}
+		if ph.Kind == metrics.Profiling {
+			e.ProfilingIndex = profiling
+			profiling++
+		}
+		if i < len(sums) {
+			s := &sums[i]
+			acc := b.sink.byPhase[i]
+			e.Start, e.End = b.clock.Wall(s.Start), b.clock.Wall(s.End)
+			e.WasCancelled = s.Stopped
+			e.OK, e.Failed = s.OK, s.Failed+s.Cancelled
+			e.Errors = acc.Errors()
+			e.Results = acc.Results(metrics.Window{Start: s.Start, End: s.End})
+		} else if sums != nil {
+			break
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// merged folds the accumulators of all phases of one kind that ran, with the windows of those.
+func (b *bench) merged(sums []loadgen.PhaseSummary, kind metrics.Kind) (*metrics.Accumulator, []metrics.Window, error) {
+	acc := metrics.NewAccumulator(b.options)
+	var windows []metrics.Window
+	for i, s := range sums {
+		if s.Phase.Kind != kind {
+			continue
+		}
+		if err := acc.Merge(b.sink.byPhase[i]); err != nil {
+			return nil, nil, err
+		}
+		windows = append(windows, metrics.Window{Start: s.Start, End: s.End})
+	}
+	return acc, windows, nil
+}
+
+// export writes the run's files and says how the program ends.
+func (b *bench) export(sum *loadgen.Summary, failed error) (*outcome, error) {
+	acc, windows, err := b.merged(sum.Phases, metrics.Profiling)
+	if err != nil {
+		return nil, err
+	}
+	warm, warmWindows, err := b.merged(sum.Phases, metrics.Warmup)
+	if err != nil {
+		return nil, err
+	}
+	counts := acc.Counts()
+	r := &export.Run{
+		BenchmarkID:  strings.ReplaceAll(uuid.NewString(), "-", "")[:12],
+		Info:         export.Info{Seed: b.load.seed, Command: b.cfg.Command},
+		Results:      acc.Results(windows...),
+		Errors:       acc.Errors(),
+		WasCancelled: sum.Stopped,
+		InputConfig:  b.cfg.Input,
+		Phases:       b.phases(sum.Phases),
+		Secrets:      b.secrets,
+	}
+	if len(windows) > 0 {
+		r.Start, r.End = b.clock.Wall(windows[0].Start), b.clock.Wall(windows[len(windows)-1].End)
+	}
+	if len(warmWindows) > 0 {
+		r.Warmup = warm.Results(warmWindows...)
+	}
+	code := exitOK
+	switch {
+	case failed != nil:
+		failed = b.redacted(failed)
+		r.Incomplete, code = failed.Error(), exitFailed
+	case sum.Stopped:
+		r.Incomplete = "the run was cancelled early"
+	}
+	if counts.OK == 0 {
+		code = exitFailed
+	}
+	if b.terminated.Load() {
+		code = exitTerminated
+	}
+	b.describe(r, sum, acc)
+	if err := b.dir.WriteRun(r, acc.Histograms()); err != nil {
+		return nil, err
+	}
+	return &outcome{run: r, code: code, failed: failed}, nil
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"prefire/internal/config"
+	"prefire/internal/dataset"
+	"prefire/internal/endpoint"
+	"prefire/loadgen"
+	"prefire/loadgen/wire"
+	"prefire/metrics"
+	"prefire/tokenize"
+)
+
+const (
+	// throwawayTokens is the output limit of the prewarm's inference: enough for a first token and a gap, short enough not to matter.
+	throwawayTokens = 8
+	// prewarmTimeout bounds each step of the prewarm: a model's first inference may compile kernels for minutes.
+	prewarmTimeout = 10 * time.Minute
+)
+
+// load is a run's plan with what feeds it.
+type load struct {
+	plan     loadgen.Plan
+	source   *dataset.Source
+	chat     *endpoint.Chat
+	header   endpoint.Header
+	tokens   tokenize.Tokenizer
+	seed     uint64
+	seedGave bool // the user gave the seed
+	notices  []string
+}
+
+// prepare turns a config into a plan: config → plan, nothing sent yet.
+func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error) {
+	l := new(load)
+	if err := l.chooseSeed(cfg); err != nil {
+		return nil, err
+	}
+	var err error
+	if l.tokens, err = tokenize.Open(cfg.Tokenizer); err != nil {
+		return nil, err
+	}
+	if l.chat, err = chat(cfg); err != nil {
+		return nil, err
+	}
+	l.header, err = l.chat.Header(endpoint.HeaderOptions{
+		UserAgent: "prefire/" + version(), APIKey: cfg.Endpoint.APIKey, User: fields(cfg.Endpoint.Headers),
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range l.header.Overridden {
+		l.notices = append(l.notices, fmt.Sprintf("header %s is not sent as given: it follows from the endpoint, the API key or the session, as in aiperf", name))
+	}
+	variables := make([]dataset.Variable, len(cfg.Dataset.Variables))
+	for i, v := range cfg.Dataset.Variables {
+		variables[i] = dataset.Variable(v)
+	}
+	kinds := make([]metrics.Kind, len(cfg.Phases))
+	for i, ph := range cfg.Phases {
+		kinds[i] = ph.Kind
+	}
+	l.source, err = dataset.New(dataset.Options{
+		Seed: l.seed, RandomIDs: !l.seedGave, Tokenizer: l.tokens, Entries: cfg.Dataset.Entries,
+		Input: dataset.Length(cfg.Dataset.Input), Output: dataset.Length(cfg.Dataset.Output),
+		Template: cfg.Dataset.Template, Variables: variables, Phases: kinds,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if l.plan, err = makePlan(cfg, &l.header, env); err != nil {
+		l.source.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// chooseSeed takes the user's seed or draws one, so that a second run against a warm server does not find its prompts in the prefix cache.
+func (l *load) chooseSeed(cfg *config.Config) error {
+	if cfg.Seed != nil {
+		l.seed, l.seedGave = *cfg.Seed, true
+		l.notices = append(l.notices, "a given seed repeats the same prompts in every run: a server that is still warm may answer them from its prefix cache")
+		return nil
+	}
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return fmt.Errorf("no seed could be drawn from the system: %w", err)
+	}
+	l.seed = binary.LittleEndian.Uint64(b[:]) >> 11 // 53 bits: JSON readers that hold numbers as floats read it exactly
+	return nil
+}
+
+func chat(cfg *config.Config) (*endpoint.Chat, error) {
+	extra := make([]endpoint.Pair, 0, len(cfg.Endpoint.Extra))
+	for _, kv := range cfg.Endpoint.Extra {
+		v, err := json.Marshal(kv.Value)
+		if err != nil {
+			return nil, fmt.Errorf("extra input %q: %w", kv.Key, err)
+		}
+		extra = append(extra, endpoint.Pair{Key: kv.Key, JSON: v})
+	}
+	return endpoint.NewChat(endpoint.Options{
+		Model: cfg.Models[0], Streaming: cfg.Endpoint.Streaming, LegacyMaxTokens: cfg.Endpoint.LegacyMaxTokens, Extra: extra,
+	})
+}
+
+func fields(headers []config.KeyValue) []wire.Field {
+	out := make([]wire.Field, len(headers))
+	for i, h := range headers {
+		out[i] = wire.Field{Name: h.Key, Value: fmt.Sprint(h.Value)}
+	}
+	return out
+}
+
+func makePlan(cfg *config.Config, header *endpoint.Header, env func(string) (string, bool)) (loadgen.Plan, error) {
+	p := loadgen.Plan{Timeout: cfg.Endpoint.Timeout, Keep: wire.KeepText, Streams: cfg.StreamsPerConn}
+	if cfg.Endpoint.ServerCounts {
+		p.Keep = wire.KeepNothing
+	}
+	for _, base := range cfg.Endpoint.URLs {
+		t, err := target(cfg, base, header, env)
+		if err != nil {
+			return p, err
+		}
+		p.Targets = append(p.Targets, t)
+	}
+	for _, ph := range cfg.Phases {
+		grace := ph.Grace
+		if grace == config.Infinite {
+			grace = -1
+		}
+		p.Phases = append(p.Phases, loadgen.Phase{Name: ph.Name, Kind: ph.Kind, Concurrency: ph.Concurrency, Requests: ph.Requests,
+			Sessions: ph.Sessions, Duration: ph.Duration, Grace: grace})
+	}
+	output := int(cfg.Dataset.Output.Mean)
+	throwaway := throwawayTokens
+	if output > 0 {
+		throwaway = min(throwaway, output)
+	}
+	p.Prewarm = loadgen.Prewarm{
+		On: cfg.Prewarm, MaxTokens: throwaway, Timeout: prewarmTimeout, Model: cfg.Models[0],
+		Input: int(cfg.Dataset.Input.Mean), Output: output,
+		Models: func(body []byte) ([]loadgen.Model, error) {
+			list, err := endpoint.ParseModels(body)
+			models := make([]loadgen.Model, len(list))
+			for i, m := range list {
+				models[i] = loadgen.Model{ID: m.ID, MaxLen: m.MaxModelLen}
+			}
+			return models, err
+		},
+	}
+	return p, p.Validate()
+}
+
+// target is one URL of the config as the transport and the prewarm need it.
+func target(cfg *config.Config, base string, header *endpoint.Header, env func(string) (string, bool)) (loadgen.Target, error) {
+	u, err := config.EndpointURL(base, cmp.Or(cfg.Endpoint.Path, endpoint.ChatPath))
+	if err != nil {
+		return loadgen.Target{}, err
+	}
+	w := &wire.Target{
+		Scheme: u.Scheme, Host: u.Host, Addr: u.Host, Path: u.RequestURI(), Header: header.Fixed, Streams: cfg.StreamsPerConn,
+		Protocol: map[string]wire.Protocol{"auto": wire.Auto, "1.1": wire.HTTP1, "2": wire.HTTP2, "h2c": wire.H2C}[cfg.Endpoint.HTTP],
+	}
+	if u.Port() == "" {
+		w.Addr = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	}
+	if header.Host != "" {
+		w.Host = header.Host
+	}
+	if v, ok := env("AIPERF_HTTP_SSL_VERIFY"); ok && u.Scheme == "https" && (strings.EqualFold(v, "false") || v == "0") {
+		w.TLS = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the user asked for it, as in aiperf; the run says so
+	}
+	return loadgen.Target{
+		Wire: w, URL: u.Scheme + "://" + u.Host, ProbePath: sibling(base, "/health"), ModelsPath: sibling(base, "/v1/models"),
+	}, nil
+}
+
+// sibling is the path of a server's other service, beside the API of a base URL: the base's own path with the API's taken off.
+func sibling(base, path string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return path
+	}
+	own := strings.TrimSuffix(u.EscapedPath(), "/")
+	for _, api := range [...]string{endpoint.ChatPath, "/v1"} {
+		own = strings.TrimSuffix(own, api)
+	}
+	return own + path
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"prefire/internal/collect"
+	"prefire/internal/endpoint"
+	"prefire/internal/export"
+	"prefire/loadgen"
+	"prefire/metrics"
+)
+
+// journalFile holds every finished request until the run's files are complete.
+const journalFile = ".prefire_journal.jsonl"
+
+const (
+	// queuedForCounting bounds what waits for token counting in memory.
+	queuedForCounting = 64 << 20
+	// flushEvery bounds how old a line of profile_export.jsonl may be before it is on disk, in ns.
+	flushEvery = 250_000_000
+)
+
+// sink takes what the engine sends and what comes back: to the journal and inputs.json at once, then counted to the record files and the
+// accumulators.
+type sink struct {
+	dir       export.Dir
+	now       func() int64
+	secrets   *export.Redactor
+	server    bool // token counts are the server's
+	collector *collect.Collector
+	journal   *os.File
+	inputs    *inputsFile
+
+	// Only the collector's emitting goroutine uses these until close.
+	encoder  *export.RecordEncoder
+	records  *export.Appended
+	censored *export.Appended
+	line     []byte
+	flushed  int64
+	byPhase  []*metrics.Accumulator
+}
+
+type sinkOptions struct {
+	dir     export.Dir
+	now     func() int64
+	secrets *export.Redactor
+	count   func([]byte) int // nil: the server's counts are used
+	phases  int
+	metrics metrics.Options
+	records export.RecordOptions
+}
+
+// newSink prepares the run's folder and opens the files that grow with the run.
+func newSink(o sinkOptions) (*sink, error) {
+	if err := o.dir.Prepare(); err != nil {
+		return nil, err
+	}
+	s := &sink{dir: o.dir, now: o.now, secrets: o.secrets, server: o.count == nil, encoder: export.NewRecordEncoder(o.records),
+		records: o.dir.Append(o.dir.Names.Records), censored: o.dir.Append(o.dir.Names.Censored)}
+	for range o.phases {
+		s.byPhase = append(s.byPhase, metrics.NewAccumulator(o.metrics))
+	}
+	var err error
+	if s.journal, err = os.Create(filepath.Join(o.dir.Path, journalFile)); err != nil {
+		return nil, fmt.Errorf("the artifact folder %s cannot be written: %w; choose another with --artifact-dir", o.dir.Path, err)
+	}
+	stream, err := o.dir.Stream(export.InputsFile)
+	if err != nil {
+		_ = s.journal.Close()
+		return nil, err
+	}
+	s.inputs = newInputs(stream)
+	s.collector = collect.New(collect.Options{
+		Journal: s.journal, Count: o.count, Counters: max(1, runtime.GOMAXPROCS(0)/2), Emit: s.emit, MaxQueued: queuedForCounting,
+	})
+	return s, nil
+}
+
+// Issued implements loadgen.Sink.
+func (s *sink) Issued(st loadgen.Stream, seq int64, sess *loadgen.Session, body []byte) {
+	s.inputs.add(st, seq, sess.ID, body)
+}
+
+// Finished implements loadgen.Sink. What the server said may repeat a secret; nothing of it reaches the disk.
+func (s *sink) Finished(f *loadgen.Finished) {
+	if e := f.Record.Err; e != nil {
+		e.Message = s.secrets.String(e.Message)
+		f.Record.ContextOverflow = endpoint.IsContextOverflow(e.Message)
+	}
+	s.collector.Finished(f)
+}
+
+// emit takes the counted records one at a time.
+func (s *sink) emit(r *metrics.Record) error {
+	if s.server {
+		r.UseServerCounts()
+	}
+	s.byPhase[r.Phase].Add(r)
+	out := s.records
+	if r.Censored {
+		out, s.line = s.censored, s.encoder.AppendCensored(s.line[:0], r)
+	} else {
+		s.line = s.encoder.Append(s.line[:0], r)
+	}
+	if _, err := out.Write(s.line); err != nil {
+		return err
+	}
+	if now := s.now(); now-s.flushed > flushEvery {
+		s.flushed = now
+		return s.flush()
+	}
+	return nil
+}
+
+func (s *sink) flush() error { return errors.Join(s.records.Flush(), s.censored.Flush()) }
+
+// close waits until everything is counted and written, and returns the first error met.
+func (s *sink) close() error {
+	return errors.Join(s.collector.Close(), s.records.Close(), s.censored.Close(), s.inputs.close())
+}
+
+// abandon takes away all that a run without a request has begun.
+func (s *sink) abandon() error {
+	return errors.Join(s.forget(), os.Remove(filepath.Join(s.dir.Path, export.InputsFile)))
+}
+
+// forget takes away the journal, once all it holds is in the run's files.
+func (s *sink) forget() error {
+	return errors.Join(s.journal.Close(), os.Remove(s.journal.Name()))
+}

@@ -1,0 +1,146 @@
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "prefire"
+
+// rule says what of ours a package may import. Its tests may import the shared packages as well.
+type rule struct {
+	may []string
+	// offline packages hold no network: not even net is theirs to import.
+	offline bool
+}
+
+// rules is the table of the packages, named without the module.
+var rules = map[string]rule{
+	"sse":                   {offline: true},
+	"metrics":               {offline: true},
+	"tokenize":              {offline: true},
+	"loadgen/wire":          {may: []string{"sse"}},
+	"loadgen/wire/stamp":    {may: []string{"loadgen/wire"}},
+	"loadgen/wire/h2":       {may: []string{"loadgen/wire", "loadgen/wire/stamp"}},
+	"loadgen/wire/portable": {may: []string{"loadgen/wire", "loadgen/wire/stamp", "loadgen/wire/h2"}},
+	"loadgen/wire/fake":     {may: []string{"loadgen/wire", "sse"}},
+	"loadgen/wire/wiretest": {may: []string{"loadgen/wire", "sse"}},
+	"loadgen":               {may: []string{"loadgen/wire", "metrics"}},
+	"internal/endpoint":     {may: []string{"loadgen", "loadgen/wire", "metrics"}},
+	"internal/dataset":      {may: []string{"loadgen", "tokenize", "metrics"}, offline: true},
+	"internal/config":       {may: []string{"metrics"}, offline: true},
+	"internal/export":       {may: []string{"metrics"}, offline: true},
+	"internal/collect":      {may: []string{"loadgen", "metrics", "internal/export"}, offline: true},
+	"internal/fakellm":      {may: []string{"sse", "tokenize", "loadgen/wire", "loadgen/wire/stamp"}},
+	"internal/archtest":     {offline: true},
+	"cmd/prefire": {may: []string{"sse", "metrics", "tokenize", "loadgen", "loadgen/wire", "loadgen/wire/stamp", "loadgen/wire/h2",
+		"loadgen/wire/portable", "internal/endpoint", "internal/dataset", "internal/config", "internal/export", "internal/collect",
+		"internal/fakellm"}},
+}
+
+// shared are the packages that any test may import: servers and transports to test against, and the decoder that reads what they send.
+var shared = []string{"internal/fakellm", "loadgen/wire", "loadgen/wire/fake", "loadgen/wire/wiretest", "loadgen/wire/portable",
+	"loadgen/wire/stamp", "sse", "tokenize"}
+
+// network are the parts of the standard library that reach it.
+var network = []string{"net", "net/http", "net/http/httptest", "net/http/httptrace", "net/rpc", "net/smtp", "crypto/tls"}
+
+type pkg struct {
+	ImportPath, Dir                    string
+	GoFiles, IgnoredGoFiles            []string // those that this system builds, and the others
+	Imports, TestImports, XTestImports []string
+}
+
+// packages lists the module's packages.
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-json", module+"/...")
+	cmd.Dir = root(t)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var list []pkg
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+	if len(list) < 10 {
+		t.Fatalf("go list names %d packages only", len(list))
+	}
+	return list
+}
+
+// root is the folder of go.mod.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestImports(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module+"/")
+		seen[name] = true
+		r, ok := rules[name]
+		if !ok {
+			t.Errorf("package %s has no line in the table of imports", name)
+			continue
+		}
+		for _, path := range p.Imports {
+			ours, ok := strings.CutPrefix(path, module+"/")
+			if ok && !slices.Contains(r.may, ours) {
+				t.Errorf("%s imports %s; it may import %v of ours", name, ours, r.may)
+			}
+			if r.offline && slices.Contains(network, path) {
+				t.Errorf("%s imports %s; it holds no network", name, path)
+			}
+		}
+		for _, path := range slices.Concat(p.TestImports, p.XTestImports) {
+			ours, ok := strings.CutPrefix(path, module+"/")
+			if ok && ours != name && !slices.Contains(r.may, ours) && !slices.Contains(shared, ours) {
+				t.Errorf("the tests of %s import %s; they may import %v and %v of ours", name, ours, r.may, shared)
+			}
+		}
+	}
+	for name := range rules {
+		if !seen[name] {
+			t.Errorf("the table of imports has a line for %s, which is no package", name)
+		}
+	}
+}
+
+// A table that lets two packages import each other would be no direction at all.
+func TestTableHasNoCycle(t *testing.T) {
+	var visit func(name string, path []string)
+	visit = func(name string, path []string) {
+		if slices.Contains(path, name) {
+			t.Fatalf("the table of imports goes round: %v", append(path, name))
+		}
+		for _, next := range rules[name].may {
+			if _, ok := rules[next]; !ok {
+				t.Errorf("%s may import %s, which has no line of its own", name, next)
+			}
+			visit(next, append(slices.Clone(path), name))
+		}
+	}
+	for name := range rules {
+		visit(name, nil)
+	}
+}

@@ -1,0 +1,496 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"prefire/metrics"
+)
+
+// decodeFile reads a config file of either dialect into a draft.
+func decodeFile(file string, data []byte, env func(string) (string, bool)) (*draft, error) {
+	root, err := readYAML(file, data, env)
+	if err != nil {
+		return nil, &Error{Title: titleConfig, Msg: err.Error()}
+	}
+	d := &decoder{file: file}
+	d.migrate(root)
+	d.envelope(root)
+	bench := root.get("benchmark")
+	switch {
+	case d.err() != nil:
+	case bench == nil:
+		d.fail(root.line, root.col, "benchmark", "Field required: a config file has the keys schema_version and benchmark.")
+	case bench.value.shape != isMap:
+		d.fail(bench.value.line, bench.value.col, "benchmark", "Input should be a valid dictionary; found %s.", bench.value.found())
+	}
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	d.recognise(bench.value)
+	if d.dialect == Schema20 {
+		d.templates(root, "")
+		if err := d.err(); err != nil {
+			return nil, err
+		}
+	}
+	out := d.benchmark(bench.value)
+	out.dialect, out.file = d.dialect, file
+	s := d.section(root, "", envelopeKeys())
+	out.seed = s.whole("random_seed", atLeast(0))
+	d.schemaVersion(s)
+	out.notices = d.notices
+	return out, d.err()
+}
+
+// migrate moves the sections of an older file's top level below benchmark, as aiperf does.
+func (d *decoder) migrate(root *node) {
+	var moved, kept []*entry
+	for _, e := range root.entries {
+		if slices.Contains(bodyKeys(), snake(e.key)) {
+			moved = append(moved, e)
+		} else {
+			kept = append(kept, e)
+		}
+	}
+	if len(moved) == 0 {
+		return
+	}
+	names := make([]string, len(moved))
+	for i, e := range moved {
+		names[i] = pyString(e.key)
+	}
+	d.notices = append(d.notices, fmt.Sprintf("%s uses pre-restructure flat shape (top-level keys: [%s]); auto-migrated: read as if "+
+		"they stood "+
+		"below benchmark.", d.file, strings.Join(names, ", ")))
+	body := &node{shape: isMap, line: moved[0].line, col: moved[0].col, entries: moved}
+	if bench := root.get("benchmark"); bench != nil && bench.value.shape == isMap {
+		body.entries = append(slices.Clone(bench.value.entries), moved...)
+		kept = slices.DeleteFunc(kept, func(e *entry) bool { return e == bench })
+	}
+	root.entries = append(kept, &entry{key: "benchmark", line: body.line, col: body.col, value: body})
+}
+
+// envelope refuses unknown keys of the top level in aiperf's words.
+func (d *decoder) envelope(root *node) {
+	k := envelopeKeys()
+	all := slices.Clone(k.known)
+	for key := range k.later {
+		all = append(all, key)
+	}
+	slices.Sort(all)
+	for _, e := range root.entries {
+		if slices.Contains(all, snake(e.key)) {
+			continue
+		}
+		msg := "Unknown top-level envelope key(s): " + pyString(e.key)
+		if near := nearest(snake(e.key), all); near != "" {
+			msg += fmt.Sprintf(" (did you mean '%s'?)", near)
+		}
+		d.fail(e.line, e.col, e.key, "%s. Known keys: %s.", msg, strings.Join(all, ", "))
+	}
+}
+
+// schemaVersion checks the version, which is a string: 2.0 without quotes is a number.
+func (d *decoder) schemaVersion(s *section) {
+	v, where, ok := s.value("schema_version")
+	if ok && (v.shape != isString || v.s != "2.0") {
+		s.fail(v.line, v.col, where, "Input should be '2.0', a string in quotes; found %s.", v.found())
+	}
+}
+
+// recognise tells the dialects apart: datasets is a mapping in the older one alone.
+func (d *decoder) recognise(bench *node) {
+	d.dialect, d.why = Schema20, "datasets is no mapping"
+	if e := bench.get("datasets"); e != nil && e.value.shape == isMap {
+		d.dialect, d.why = Older, fmt.Sprintf("datasets is a mapping in line %d", e.line)
+		d.notices = append(d.notices, fmt.Sprintf("%s is read in the older config dialect, because %s; sessions are concurrent sessions "+
+			"there.",
+			d.file, d.why))
+	}
+}
+
+// templates refuses what aiperf would hand to its template engine.
+func (d *decoder) templates(n *node, path string) {
+	switch n.shape {
+	case isString:
+		if strings.Contains(n.s, "{{") || strings.Contains(n.s, "{%") {
+			d.fail(n.line, n.col, path, "templates ({{ }} and {%% %%}) are not supported yet by this version of prefire; write the "+
+				"value itself. "+
+				"Found %s. (The file is read as schema 2.0, because %s; {{name}} is a variable of prompt_template.content in the older "+
+				"dialect alone, where datasets is a mapping.)", n.found(), d.why)
+		}
+	case isList:
+		for i, item := range n.list {
+			d.templates(item, fmt.Sprintf("%s.%d", path, i))
+		}
+	case isMap:
+		for _, e := range n.entries {
+			d.templates(e.value, join(path, e.key))
+		}
+	}
+}
+
+func (d *decoder) benchmark(n *node) *draft {
+	out := &draft{}
+	const path = "benchmark"
+	s := d.section(n, path, benchmarkKeys())
+	d.exclusive(s, "model", "models", "Use 'model' for a single model or 'models' for multiple named models.")
+	d.exclusive(s, "dataset", "datasets", "Use 'dataset' for a single dataset or 'datasets' for multiple named datasets.")
+	d.models(s, out)
+	d.endpoint(s, &out.endpoint)
+	d.dataset(s, &out.dataset)
+	d.phases(s, out)
+	if v, where, ok := s.value("artifacts"); ok {
+		a := d.section(v, where, artifactsKeys())
+		out.dir, out.prefix = a.text("dir"), a.text("prefix")
+	}
+	if v, where, ok := s.value("tokenizer"); ok {
+		out.tokenizer = d.section(v, where, tokenizerKeys()).text("name")
+	}
+	if v, where, ok := s.value("runtime"); ok {
+		out.ui = d.section(v, where, runtimeKeys()).choice("ui", choicesUI(), nil)
+	}
+	// The only accepted form of these says that they are off.
+	for _, e := range n.entries {
+		out.noGPU = out.noGPU || snake(e.key) == "gpu_telemetry"
+		out.noServer = out.noServer || snake(e.key) == "server_metrics"
+	}
+	return out
+}
+
+// exclusive refuses two keys that say the same.
+func (d *decoder) exclusive(s *section, a, b, hint string) bool {
+	ea, eb := s.entries[a], s.entries[b]
+	if ea == nil || eb == nil {
+		return false
+	}
+	d.fail(ea.line, ea.col, join(s.path, ea.key), "'%s' cannot be used with '%s' (line %d). %s", a, b, eb.line, hint)
+	return true
+}
+
+func (d *decoder) models(s *section, out *draft) {
+	key := "models"
+	if s.entries[key] == nil {
+		key = "model"
+	}
+	v, where, ok := s.value(key)
+	if !ok {
+		return
+	}
+	place := d.place(v.line, v.col, where)
+	if v.shape == isString || v.shape == isList && (len(v.list) == 0 || v.list[0].shape == isString) {
+		out.models = s.texts(key)
+		return
+	}
+	m := d.section(v, where, modelsKeys())
+	items, where, ok := m.value("items")
+	switch {
+	case v.shape != isMap:
+		return
+	case !ok:
+		d.fail(v.line, v.col, join(m.path, "items"), "Field required: a list of models, each with its name.")
+		return
+	case items.shape != isList:
+		m.bad(items, where, "Input should be a valid list")
+		return
+	}
+	var names []string
+	for i, item := range items.list {
+		one := d.section(item, fmt.Sprintf("%s.%d", where, i), modelKeys())
+		if item.shape != isMap {
+			continue
+		}
+		name := one.text("name")
+		if !name.ok && one.entries["name"] == nil {
+			d.fail(item.line, item.col, join(one.path, "name"), "Field required.")
+		}
+		names = append(names, name.v)
+	}
+	out.models = given(names, place)
+}
+
+func (d *decoder) endpoint(s *section, out *endpointDraft) {
+	v, where, ok := s.value("endpoint")
+	if !ok {
+		d.fail(s.n.line, s.n.col, join(s.path, "endpoint"), "Field required: where the server is, for example {urls: "+
+			"[\"http://localhost:8000\"]}.")
+		return
+	}
+	e := d.section(v, where, endpointKeys())
+	if d.exclusive(e, "url", "urls", "Use one of them.") {
+		return
+	}
+	out.urls = e.texts("urls")
+	if !out.urls.ok {
+		out.urls = e.texts("url")
+	}
+	out.kind = e.choice("type", endpointTypes(), []string{"chat"})
+	out.path = e.text("path")
+	out.apiKey = e.text("api_key")
+	out.timeout = e.seconds("timeout", atLeast(0), false)
+	out.streaming = e.truth("streaming")
+	out.legacy = e.truth("use_legacy_max_tokens")
+	out.serverCounts = e.truth("use_server_token_count")
+	if v, where, ok := e.value("headers"); ok {
+		out.headers = d.headers(v, where)
+	}
+	if v, where, ok := e.value("extra"); ok {
+		if v.shape != isMap {
+			e.bad(v, where, "Input should be a valid dictionary")
+			return
+		}
+		out.extra = v.plainValue().(Map)
+	}
+}
+
+func (d *decoder) headers(v *node, where string) []KeyValue {
+	if v.shape != isMap {
+		d.fail(v.line, v.col, where, "Input should be a valid dictionary; found %s.", v.found())
+		return nil
+	}
+	var out []KeyValue
+	for _, e := range v.entries {
+		switch {
+		case e.value.shape != isString:
+			d.fail(e.value.line, e.value.col, join(where, e.key), "Input should be a valid string: put the value in quotes; found %s.",
+				e.value.found())
+		default:
+			if what := headerFault(e.key, e.value.s); what != "" {
+				d.fail(e.line, e.col, join(where, e.key), "%s", what)
+			}
+			out = append(out, KeyValue{e.key, e.value.s})
+		}
+	}
+	return out
+}
+
+func (d *decoder) dataset(s *section, out *datasetDraft) {
+	if v, where, ok := s.value("dataset"); ok {
+		out.name = "default"
+		d.synthetic(v, where, out, false)
+		return
+	}
+	v, where, ok := s.value("datasets")
+	switch {
+	case !ok:
+		d.fail(s.n.line, s.n.col, join(s.path, "datasets"), "Field required: one dataset, for example [{name: main, type: synthetic, "+
+			"isl: 550}].")
+	case d.dialect == Older:
+		d.olderDatasets(v, where, out)
+	case v.shape != isList:
+		d.fail(v.line, v.col, where, "datasets must be a list of named entries; found %s.", v.found())
+	case len(v.list) == 0:
+		d.fail(v.line, v.col, where, "List should have at least 1 item after validation, not 0.")
+	case len(v.list) > 1:
+		d.fail(v.line, v.col, where, "List should have at most 1 item after validation, not %d: a run has one dataset.", len(v.list))
+	default:
+		d.synthetic(v.list[0], where+".0", out, true)
+	}
+}
+
+// synthetic reads a dataset of schema 2.0.
+func (d *decoder) synthetic(v *node, path string, out *datasetDraft, listed bool) {
+	k := datasetKeys()
+	k.other = d.olderKey
+	s := d.section(v, path, k)
+	if v.shape != isMap {
+		return
+	}
+	out.at = d.place(v.line, v.col, path)
+	name := s.text("name")
+	if listed && s.entries["name"] == nil {
+		d.fail(v.line, v.col, path, "datasets[0] is missing required 'name' field. Each dataset entry needs a name (e.g. 'main', 'eval').")
+	}
+	out.name = name.or(out.name)
+	kind := s.choice("type", []string{"synthetic", "file", "public"}, []string{"synthetic"})
+	out.typed = true
+	if s.entries["type"] != nil && !kind.ok {
+		return
+	}
+	out.entries = s.whole("entries", atLeast(1))
+	out.seed = s.whole("random_seed", atLeast(0))
+	p := &section{decoder: d, n: v, entries: map[string]*entry{}}
+	if v, where, ok := s.value("prompts"); ok {
+		p = d.section(v, where, promptsKeys())
+	}
+	out.isl = d.length(s, p, "isl")
+	out.osl = d.length(s, p, "osl")
+}
+
+// olderKey explains a key of the older dialect in a file of schema 2.0.
+func (d *decoder) olderKey(key string) string {
+	if !slices.Contains([]string{"prompt_template", "variables", "strategy", "input_tokens", "output_tokens", "max_total_tokens"}, key) {
+		return ""
+	}
+	return fmt.Sprintf("It belongs to the older config dialect; this file is read as schema 2.0, because %s. Lengths are isl and osl "+
+		"here; "+
+		"or make datasets a mapping, as in the older dialect.", d.why)
+}
+
+// length reads isl or osl, at the dataset's own level or below prompts.
+func (d *decoder) length(s, prompts *section, key string) lengthDraft {
+	v, where, ok := s.value(key)
+	if inner, at, both := prompts.value(key); both {
+		if ok {
+			d.fail(v.line, v.col, where, "given twice: also as %s in line %d.", at, inner.line)
+			return lengthDraft{}
+		}
+		v, where, ok = inner, at, true
+	}
+	if !ok {
+		return lengthDraft{}
+	}
+	if v.shape != isMap {
+		return lengthDraft{mean: s.number(v, where, atLeast(1)), fixed: true}
+	}
+	m := d.section(v, where, lengthKeys())
+	var out lengthDraft
+	if val, at, ok := m.value("value"); ok {
+		out.mean, out.fixed = m.number(val, at, atLeast(1)), true
+		if m.entries["mean"] != nil || m.entries["stddev"] != nil {
+			d.fail(val.line, val.col, at, "a length has a value, or a mean and a stddev, not both.")
+		}
+		return out
+	}
+	if val, at, ok := m.value("mean"); ok {
+		out.mean = m.number(val, at, atLeast(1))
+	} else {
+		d.fail(v.line, v.col, join(where, "mean"), "Field required.")
+	}
+	if val, at, ok := m.value("stddev"); ok {
+		out.stddev = m.number(val, at, atLeast(0))
+	}
+	return out
+}
+
+func (d *decoder) phases(s *section, out *draft) {
+	const hint = "Use 'warmup'/'profiling' for simple configs or 'phases' for advanced multi-phase configs."
+	if d.exclusive(s, "warmup", "phases", hint) || d.exclusive(s, "profiling", "phases", hint) {
+		return
+	}
+	if w := s.entries["warmup"]; w != nil && s.entries["profiling"] == nil {
+		d.fail(w.line, w.col, join(s.path, w.key), "'warmup' requires 'profiling'. A warmup-only config without a profiling phase would "+
+			"produce no results.")
+		return
+	}
+	for _, key := range []string{"warmup", "profiling"} {
+		if v, where, ok := s.value(key); ok {
+			d.phase(v, where, key, out)
+		}
+	}
+	v, where, ok := s.value("phases")
+	switch {
+	case !ok:
+		if s.entries["profiling"] == nil {
+			d.fail(s.n.line, s.n.col, join(s.path, "phases"), "Field required: at least one phase, for example "+
+				"[{name: profiling, type: concurrency, requests: 100, concurrency: 10}].")
+		}
+	case v.shape == isMap:
+		d.phase(v, where, "profiling", out)
+	case v.shape != isList:
+		s.bad(v, where, "Input should be a valid list")
+	default:
+		for i, item := range v.list {
+			d.phase(item, fmt.Sprintf("%s.%d", where, i), "", out)
+		}
+	}
+}
+
+// phase reads one phase; name is the one a shorthand gives it.
+func (d *decoder) phase(v *node, path, name string, out *draft) {
+	k := phaseKeys()
+	if d.dialect == Older {
+		k = olderPhaseKeys()
+		k.other = func(key string) string {
+			if key != "concurrency" {
+				return ""
+			}
+			return fmt.Sprintf("This file is read in the older config dialect, because %s; there the number of concurrent sessions is "+
+				"`sessions`.", d.why)
+		}
+	}
+	kind := v.get("type")
+	if v.shape == isMap {
+		switch {
+		case kind == nil:
+			d.fail(v.line, v.col, path, "Unable to extract tag using discriminator 'type': a phase needs a type; this version of "+
+				"prefire has concurrency.")
+			return
+		case kind.value.shape != isString || !slices.Contains(phaseTypes(), kind.value.s):
+			tag := fmt.Sprint(kind.value.plainValue())
+			d.fail(kind.value.line, kind.value.col, join(path, "type"), "Input tag %s found using 'type' does not match any of the "+
+				"expected tags: %s.",
+				pyString(tag), strings.Join(phaseTypes(), ", "))
+			return
+		case kind.value.s != "concurrency":
+			d.fail(kind.value.line, kind.value.col, join(path, "type"), "'%s' is known to aiperf, not supported by this version of "+
+				"prefire, which has "+
+				"'concurrency'.", kind.value.s)
+			return
+		}
+	}
+	s := d.section(v, path, k)
+	if v.shape != isMap {
+		return
+	}
+	p := &phaseDraft{at: d.place(v.line, v.col, path)}
+	named := s.text("name")
+	kinded := s.choice("kind", []string{"warmup", "profiling"}, nil)
+	if s.entries["kind"] != nil && !kinded.ok || s.entries["name"] != nil && !named.ok {
+		return
+	}
+	p.name = named.or(name)
+	d.phaseName(s, p, kinded, len(out.phases))
+	p.requests = s.whole("requests", atLeast(1))
+	p.duration = s.seconds("duration", above(0), false)
+	p.grace = s.seconds("grace_period", atLeast(0), true)
+	if d.dialect == Older {
+		p.concurrency = s.whole("sessions", between(1, maxSessions))
+	} else {
+		p.sessions = s.whole("sessions", atLeast(1))
+		p.concurrency = s.whole("concurrency", between(1, maxSessions))
+	}
+	if e := s.truth("exclude_from_results"); e.ok {
+		p.exclude = true
+		if e.v != (p.kind == metrics.Warmup) {
+			d.problem(e.from, "Phase '%s': exclude_from_results must be %t for kind '%s' (warmup is always excluded; profiling is "+
+				"always included).",
+				p.name, !e.v, p.kind)
+		}
+	}
+	out.phases = append(out.phases, p)
+}
+
+// phaseName works out name and kind of a phase.
+func (d *decoder) phaseName(s *section, p *phaseDraft, kind opt[string], index int) {
+	switch {
+	case kind.ok && kind.v == "warmup":
+		p.kind = metrics.Warmup
+	case kind.ok, p.name == "profiling":
+	case p.name == "warmup":
+		p.kind = metrics.Warmup
+	case d.dialect == Older:
+	case p.name != "":
+		d.problem(p.at, "Phase '%s': kind is required for non-canonical phase names. Set kind to 'warmup' or 'profiling'.", p.name)
+	}
+	if p.name == "" && d.dialect == Older {
+		p.name = p.kind.String()
+		if index > 0 {
+			p.name = fmt.Sprintf("%s_%d", p.kind, index)
+		}
+	}
+	switch {
+	case p.name == "":
+		d.fail(s.n.line, s.n.col, join(s.path, "name"), "Field required: a phase in a list needs a name.")
+	case !isPhaseName(p.name):
+		d.problem(p.at, "String should match pattern '^[A-Za-z_][A-Za-z0-9_-]*$'; the phase's name is %s.", pyString(p.name))
+	case (p.name == "warmup" || p.name == "profiling") && p.name != p.kind.String():
+		d.problem(p.at, "Phase name '%s' is reserved for kind '%s'; got kind '%s'.", p.name, p.name, p.kind)
+	}
+}
+
+func isPhaseName(s string) bool {
+	return isName(strings.ReplaceAll(s, "-", "_")) && s[0] != '-'
+}

@@ -1,0 +1,81 @@
+package config
+
+import "prefire/metrics"
+
+// opt is a value that may be absent, with where it was given.
+type opt[T any] struct {
+	v    T
+	ok   bool
+	from string // "run.yaml:3:5: benchmark.endpoint.timeout" or "--request-timeout-seconds"
+}
+
+func given[T any](v T, from string) opt[T] { return opt[T]{v, true, from} }
+
+// or is the value, or fallback where there is none.
+func (o opt[T]) or(fallback T) T {
+	if o.ok {
+		return o.v
+	}
+	return fallback
+}
+
+// draft is what was given, by file and flags, before defaults and rules. What is absent in it is absent in the echo of the config too.
+type draft struct {
+	dialect Dialect
+	file    string
+
+	models    opt[[]string]
+	endpoint  endpointDraft
+	dataset   datasetDraft
+	phases    []*phaseDraft
+	tokenizer opt[string]
+	dir       opt[string]
+	prefix    opt[string]
+	seed      opt[int64] // of the envelope or the flag
+	ui        opt[string]
+	verbose   int
+	noGPU     bool
+	noServer  bool
+
+	client, http   opt[string]
+	prewarm        opt[bool]
+	includeCold    opt[bool]
+	streamsPerConn opt[int64]
+
+	notices []string
+}
+
+type endpointDraft struct {
+	urls                            opt[[]string]
+	kind, path, apiKey              opt[string]
+	timeout                         opt[float64]
+	streaming, legacy, serverCounts opt[bool]
+	headers, extra                  []KeyValue
+}
+
+type datasetDraft struct {
+	name     string
+	at       string // where the dataset begins, for messages
+	typed    bool   // type was written out
+	entries  opt[int64]
+	seed     opt[int64]
+	isl, osl lengthDraft
+	template opt[string]
+	vars     []Variable
+	maxTotal opt[int64]
+}
+
+// lengthDraft is a length as it was written: fixed has a number alone, otherwise it is a mean and perhaps a stddev.
+type lengthDraft struct {
+	mean, stddev opt[float64]
+	fixed        bool
+}
+
+type phaseDraft struct {
+	at                              string // where it begins, for messages
+	name                            string
+	kind                            metrics.Kind
+	exclude                         bool // exclude_from_results was written out
+	requests, sessions, concurrency opt[int64]
+	duration, grace                 opt[float64]
+}

@@ -1,0 +1,188 @@
+package config
+
+import "prefire/metrics"
+
+// echo is the config as it was given, in the shape and order of aiperf's input_config: sections and keys that nobody set are absent, but
+// for those that aiperf always writes. Secrets are redacted.
+func (d *draft) echo(c *Config) Map {
+	flagsOnly := d.file == ""
+	m := Map{
+		{"models", Map{{"items", modelItems(d.models.v)}}},
+		{"endpoint", d.endpoint.echo(c)},
+		{"datasets", []any{d.dataset.echo(d.pool())}},
+		{"phases", d.echoPhases()},
+	}
+	if a := d.echoArtifacts(c); len(a) > 0 {
+		m = append(m, KeyValue{"artifacts", a})
+	}
+	m = append(m, KeyValue{"tokenizer", put(Map{}, "name", d.tokenizer)})
+	// Neither is collected, whether or not a flag says so.
+	if flagsOnly || d.noGPU {
+		m = append(m, KeyValue{"gpu_telemetry", Map{{"enabled", false}}})
+	}
+	if flagsOnly || d.noServer {
+		m = append(m, KeyValue{"server_metrics", Map{{"enabled", false}}})
+	}
+	m = append(m, KeyValue{"network_latency", Map{{"enabled", false}}})
+	if flagsOnly {
+		m = append(m, KeyValue{"otel", Map{}}, KeyValue{"mlflow", Map{}}, KeyValue{"wandb", Map{}})
+	}
+	if c.UI != "" {
+		m = append(m, KeyValue{"runtime", Map{{"ui", c.UI}}})
+	}
+	if d.verbose > 0 {
+		level := "DEBUG"
+		if d.verbose > 1 {
+			level = "TRACE"
+		}
+		m = append(m, KeyValue{"logging", Map{{"level", level}}})
+	}
+	return m
+}
+
+// put appends a value that was given.
+func put[T any](m Map, key string, o opt[T]) Map {
+	if !o.ok {
+		return m
+	}
+	return append(m, KeyValue{key, o.v})
+}
+
+func modelItems(names []string) []any {
+	items := make([]any, len(names))
+	for i, name := range names {
+		items[i] = Map{{"name", name}}
+	}
+	return items
+}
+
+func (e *endpointDraft) echo(c *Config) Map {
+	urls := make([]any, len(c.Endpoint.URLs))
+	for i, u := range c.Endpoint.URLs {
+		urls[i] = redactURL(u)
+	}
+	m := Map{{"urls", urls}}
+	m = put(m, "type", e.kind)
+	m = put(m, "path", e.path)
+	if e.apiKey.ok {
+		m = append(m, KeyValue{"api_key", redacted})
+	}
+	m = put(m, "timeout", e.timeout)
+	m = put(m, "streaming", e.streaming)
+	m = put(m, "use_legacy_max_tokens", e.legacy)
+	m = put(m, "use_server_token_count", e.serverCounts)
+	if len(e.headers) > 0 {
+		var h Map
+		for _, kv := range e.headers {
+			if sensitiveHeader(kv.Key) {
+				kv.Value = redacted
+			}
+			h = append(h, kv)
+		}
+		m = append(m, KeyValue{"headers", h})
+	}
+	if len(e.extra) > 0 {
+		m = append(m, KeyValue{"extra", redactExtra(e.extra)})
+	}
+	return m
+}
+
+// pool is the number of prompts that aiperf notes for a run by flags that does not give one: as many as the run's stop asks for. prefire's
+// prompts do not repeat, so that it is theirs too.
+func (d *draft) pool() opt[int64] {
+	p := d.phases[len(d.phases)-1]
+	switch {
+	case d.file != "" || d.dataset.entries.ok:
+		return d.dataset.entries
+	case p.sessions.ok:
+		return p.sessions
+	case p.requests.from == "the default":
+		return opt[int64]{}
+	}
+	return p.requests
+}
+
+func (ds *datasetDraft) echo(entries opt[int64]) Map {
+	m := Map{{"name", ds.name}}
+	if ds.typed {
+		m = append(m, KeyValue{"type", "synthetic"})
+	}
+	m = put(m, "entries", entries)
+	m = put(m, "random_seed", ds.seed)
+	var prompts Map
+	for _, l := range []struct {
+		key string
+		lengthDraft
+	}{{"isl", ds.isl}, {"osl", ds.osl}} {
+		switch {
+		case l.fixed:
+			prompts = append(prompts, KeyValue{l.key, Map{{"value", l.mean.v}}})
+		case l.mean.ok:
+			prompts = append(prompts, KeyValue{l.key, put(put(Map{}, "mean", l.mean), "stddev", l.stddev)})
+		}
+	}
+	m = append(m, KeyValue{"prompts", prompts})
+	if ds.template.ok {
+		m = append(m, KeyValue{"prompt_template", Map{{"content", ds.template.v}}})
+	}
+	if len(ds.vars) > 0 {
+		var vars []any
+		for _, v := range ds.vars {
+			vars = append(vars, Map{{"name", v.Name}, {"values", v.Values}})
+		}
+		m = append(m, KeyValue{"variables", vars})
+	}
+	return put(m, "max_total_tokens", ds.maxTotal)
+}
+
+func (d *draft) echoPhases() []any {
+	var out []any
+	for _, p := range d.phases {
+		m := Map{{"name", p.name}, {"kind", p.kind.String()}, {"type", "concurrency"}}
+		// aiperf fills it in for warm-up, whether or not it was given.
+		if p.exclude || p.kind == metrics.Warmup {
+			m = append(m, KeyValue{"exclude_from_results", p.kind == metrics.Warmup})
+		}
+		m = put(m, "requests", p.requests)
+		m = put(m, "duration", p.duration)
+		m = put(m, "sessions", p.sessions)
+		m = put(m, "concurrency", p.concurrency)
+		if p.grace.ok {
+			m = append(m, KeyValue{"grace_period", finite(p.grace.v)})
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+func (d *draft) echoArtifacts(c *Config) Map {
+	var m Map
+	if d.file == "" || d.dir.ok {
+		m = append(m, KeyValue{"dir", c.Artifacts.Dir})
+	}
+	m = put(m, "prefix", d.prefix)
+	if d.file == "" {
+		m = append(m, KeyValue{"auto_plot", false}, KeyValue{"plot_required", false})
+	}
+	return m
+}
+
+// Settle writes into the config and its echo what only the caller knows: the result folder's absolute path, and the progress display where
+// none was asked for.
+func (c *Config) Settle(dir, ui string) {
+	c.Artifacts.Dir = dir
+	for i, kv := range c.Input {
+		if a, ok := kv.Value.(Map); ok && kv.Key == "artifacts" {
+			for j := range a {
+				if a[j].Key == "dir" {
+					a[j].Value = dir
+				}
+			}
+			c.Input[i].Value = a
+		}
+	}
+	if c.UI != ui {
+		c.UI = ui
+		c.Input = c.Input.set("runtime", Map{{"ui", ui}})
+	}
+}

@@ -1,0 +1,71 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// checkOutcome holds what every outcome of Parse is: a config that is complete and can be echoed, or a message.
+func checkOutcome(t *testing.T, c *Config, err error) {
+	t.Helper()
+	if err != nil {
+		var e *Error
+		if !errors.Is(err, ErrHelp) && (!errors.As(err, &e) || e.Msg == "" || e.Title == "") {
+			t.Fatalf("the error is %#v", err)
+		}
+		return
+	}
+	if len(c.Models) != 1 || len(c.Endpoint.URLs) == 0 || len(c.Phases) == 0 || c.Dataset.Input.Mean < 1 || c.Artifacts.Dir == "" {
+		t.Fatalf("an incomplete config: %+v", c)
+	}
+	for _, p := range c.Phases {
+		if p.Concurrency < 1 || p.Requests < 0 || p.Sessions < 0 || p.Duration < 0 || p.Grace < Infinite ||
+			p.Requests == 0 && p.Sessions == 0 && p.Duration == 0 {
+			t.Fatalf("an impossible phase: %+v", p)
+		}
+	}
+	for _, u := range c.Endpoint.URLs {
+		if _, err := EndpointURL(u, "/v1/chat/completions"); err != nil {
+			t.Fatalf("%q: %v", u, err)
+		}
+	}
+	if text, err := c.Input.MarshalJSON(); err != nil || !json.Valid(text) {
+		t.Fatalf("the echo is no JSON: %s, %v", text, err)
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	for _, seed := range []string{
+		minimal("phases: {type: concurrency, requests: 5}"),
+		minimal("phases: [{name: a, kind: warmup, type: concurrency, duration: 5m, grace_period: inf}, {name: b, kind: profiling, type: concurrency, sessions: 2}]"),
+		"benchmark:\n  model: m\n  endpoint: {url: h}\n  datasets:\n    d: [{name: n, prompt_template: {content: \"{{x}}\"}, variables: [{name: x, values: [a]}]}]\n" +
+			"    strategy: {type: fixed, input_tokens: 64, max_total_tokens: 99}\n  phases: {type: concurrency, sessions: 5, duration: 3}\n",
+		"a: &x {b: *x}\n<<: *x\n", "? [a]\n: b\n", "a: !!str 1\nb: !!binary x\nc: |\n  ${A:b}\n", "{\"benchmark\": {\"model\": null}}", "%YAML 1.1\n---\na: b\n...\n",
+		"\xff\xfe", "a: \"\\x", "- - - ? : :", "a: {b: [c, {d: &e f, g: *e}]}",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		read := func(string) ([]byte, error) { return data, nil }
+		c, err := Parse([]string{"-f", "run.yaml"}, noEnv, read)
+		checkOutcome(t, c, err)
+	})
+}
+
+func FuzzArguments(f *testing.F) {
+	for _, seed := range []string{
+		"--model|m", "-m=m|-u|a|b|-HX:y|--streaming=false", "--model|m|--extra-inputs|{\"a\":[1]}|b:c,d:e|--concurrency|3,", "-vv|-h", "--", "-|=|--=|-m=",
+		"--model|m|--warmup-duration|3s|--benchmark-duration|1h|--no-prewarm|--http|h2c", "-f|x|--isl|9", "-vvv", "-mfoo|-bar", "--model|m|--api-key|-x",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		args := strings.Split(line, "|")
+		c, err := Parse(args, noEnv, files(map[string]string{"x": minimal("phases: {type: concurrency, requests: 5}")}))
+		checkOutcome(t, c, err)
+		CommandLine("prefire", args)
+		Complete(args, args[len(args)-1])
+	})
+}

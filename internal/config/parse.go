@@ -1,0 +1,44 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+)
+
+// Parse reads the arguments of the profile command, and the config file that they name, into a resolved config. It returns ErrHelp where
+// help is asked for, and an *Error that says what is wrong otherwise.
+func Parse(args []string, env func(string) (string, bool), read func(path string) ([]byte, error)) (*Config, error) {
+	all, err := parseArgs(Flags(), args)
+	if err != nil {
+		return nil, err
+	}
+	d := &draft{}
+	if path, _, ok := all.last("config_file"); ok {
+		if d, err = load(path, env, read); err != nil {
+			return nil, err
+		}
+	}
+	if err := all.apply(d); err != nil {
+		return nil, err
+	}
+	c, err := d.resolve()
+	if err != nil {
+		return nil, err
+	}
+	c.Command = CommandLine("aiperf", args)
+	return c, nil
+}
+
+func load(path string, env func(string) (string, bool), read func(string) ([]byte, error)) (*draft, error) {
+	data, err := read(path)
+	var reason *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &Error{Title: titleConfig, Msg: "Configuration file not found: " + path + "\nFile: " + path}
+	case errors.As(err, &reason):
+		return nil, &Error{Title: titleConfig, Msg: "Configuration file cannot be read: " + reason.Err.Error() + "\nFile: " + path}
+	case err != nil:
+		return nil, &Error{Title: titleConfig, Msg: "Configuration file cannot be read: " + err.Error() + "\nFile: " + path}
+	}
+	return decodeFile(path, data, env)
+}

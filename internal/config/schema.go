@@ -1,0 +1,159 @@
+package config
+
+// choicesUI are the kinds of progress display.
+func choicesUI() []string { return []string{"dashboard", "none", "simple"} }
+
+func off() []string { return []string{"false"} }
+
+func envelopeKeys() keys {
+	return keys{
+		known: []string{"schema_version", "benchmark", "random_seed"},
+		later: map[string][]string{"sweep": nil, "multi_run": nil, "plot": nil, "variables": nil, "no_sweep_table": {"true", "false"}},
+	}
+}
+
+// bodyKeys are the sections below benchmark, which older files have at the top level.
+func bodyKeys() []string {
+	return []string{
+		"model", "models", "endpoint", "dataset", "datasets", "phases", "artifacts", "slos", "tokenizer", "gpu_telemetry", "server_metrics",
+		"runtime", "logging", "metrics", "accuracy",
+	}
+}
+
+func benchmarkKeys() keys {
+	return keys{
+		known: []string{"models", "model", "endpoint", "datasets", "dataset", "phases", "warmup", "profiling", "artifacts", "tokenizer",
+			"runtime"},
+		idle: map[string]string{"logging": "this version of prefire writes no log file"},
+		later: map[string][]string{
+			"slos": nil, "gpu_telemetry": {"disabled"}, "server_metrics": {"disabled"}, "network_latency": {"disabled"}, "otel": nil,
+			"mlflow": nil, "wandb": nil, "metrics": nil, "accuracy": nil, "scenario": nil, "unsafe_override": off(),
+		},
+	}
+}
+
+func modelsKeys() keys {
+	return keys{known: []string{"items"}, later: map[string][]string{"strategy": {"round_robin", "random"}}}
+}
+
+func modelKeys() keys {
+	return keys{
+		known: []string{"name"},
+		later: map[string][]string{"weight": {"1"}, "lora": nil, "tokenizer": nil},
+		idle:  map[string]string{"modalities": "aiperf does not read it either"},
+	}
+}
+
+func endpointKeys() keys {
+	return keys{
+		known: []string{
+			"urls", "url", "type", "path", "api_key", "timeout", "streaming", "headers", "extra", "use_legacy_max_tokens",
+			"use_server_token_count",
+		},
+		later: map[string][]string{
+			"url_strategy": {"round_robin"}, "transport": {"http"}, "connection_reuse": {"pooled"}, "per_chunk_usage": off(),
+			"template": nil, "download_video_content": off(), "request_content_type": {"application/json"}, "session_header": nil,
+			"uuid_and_strip": off(), "wait_for_model_timeout": {"0"}, "wait_for_model_interval": {"5"},
+			"wait_for_model_mode": {"inference"}, "reset_kv_cache": off(), "server_profiler": off(),
+		},
+	}
+}
+
+func datasetKeys() keys {
+	return keys{
+		known: []string{"name", "type", "entries", "random_seed", "isl", "osl", "prompts"},
+		later: map[string][]string{
+			"sampling": {"sequential"}, "prefix_prompts": nil, "turns": {"1"}, "turn_delay": {"0"}, "turn_delay_ratio": {"1"},
+			"images": nil, "audio": nil, "video": nil, "rankings": nil, "system_prompt": nil, "system_prompt_file": nil,
+		},
+	}
+}
+
+func promptsKeys() keys {
+	return keys{
+		known: []string{"isl", "osl"},
+		later: map[string][]string{
+			"block_size": nil, "batch_size": {"1"}, "cache_bust": nil, "corpus": nil, "sequence_distribution": nil,
+			"random_range_ratio": nil, "random_corpus_style": {"vllm"},
+		},
+	}
+}
+
+func lengthKeys() keys {
+	return keys{
+		known: []string{"mean", "stddev", "value"},
+		later: map[string][]string{"type": {"fixed", "normal"}, "median": nil, "peaks": nil, "points": nil, "min": nil, "max": nil},
+	}
+}
+
+func phaseKeys() keys {
+	later := map[string][]string{
+		"concurrency_ramp": nil, "prefill_concurrency": nil, "prefill_ramp": nil, "cancellation": nil, "sla": nil, "seamless": off(),
+		"timing_mode": nil, "failed_request_threshold": nil, "rate": nil, "rate_ramp": nil, "rate_series": nil, "smoothness": nil,
+		"users": nil, "auto_offset": nil, "start_offset": nil, "end_offset": nil, "burst_phase_starts": off(),
+		"trajectory_start_min_ratio": nil, "trajectory_start_max_ratio": nil, "system_idle_gap_cap_seconds": nil,
+		"agentic_cache_warmup_duration": nil, "agentic_warmup_grace_period": nil, "adaptive_scale": {"false", "disabled"},
+	}
+	return keys{
+		known: []string{
+			"name", "kind", "type", "requests", "duration", "sessions", "concurrency", "grace_period", "exclude_from_results",
+		},
+		later: later,
+	}
+}
+
+// phaseTypes are aiperf's, in the order of its message.
+func phaseTypes() []string {
+	return []string{"concurrency", "poisson", "gamma", "constant", "user_centric", "fixed_schedule"}
+}
+
+func artifactsKeys() keys {
+	return keys{
+		known: []string{"dir", "prefix"},
+		later: map[string][]string{
+			"summary": {"json"}, "records": {"jsonl"}, "raw": off(), "trace": off(), "slice_duration": nil, "show_trace_timing": off(),
+			"user_files": nil, "auto_plot": off(), "plot_required": off(), "export_outputs_json": off(),
+		},
+	}
+}
+
+func tokenizerKeys() keys {
+	return keys{
+		known: []string{"name"},
+		idle:  map[string]string{"trust_remote_code": "prefire runs no code of a tokenizer"},
+		later: map[string][]string{"revision": {"main"}, "apply_chat_template": off()},
+	}
+}
+
+func runtimeKeys() keys {
+	const workers = "prefire runs its load in one process and has no workers"
+	return keys{
+		known: []string{"ui"},
+		idle: map[string]string{
+			"workers": workers, "workers_min": workers, "workers_per_pod": workers, "record_processors": workers,
+			"record_processors_per_pod": workers, "communication": "prefire has no ZMQ services",
+			"service_run_type": workers, "stats_interval": "prefire sets the interval of its progress display itself",
+		},
+		later: map[string][]string{"api_port": nil, "api_host": nil, "dataset_api_base_url": nil},
+	}
+}
+
+// Keys of the older dialect (reference: the config file of the long-context procedure).
+
+func olderDatasetsKeys(name string) keys {
+	return keys{known: []string{name, "strategy"}}
+}
+
+func olderDatasetKeys() keys {
+	return keys{known: []string{"name", "type", "prompt_template", "variables"}}
+}
+
+func olderStrategyKeys() keys {
+	return keys{known: []string{"type", "max_total_tokens", "input_tokens", "output_tokens"}}
+}
+
+func olderPhaseKeys() keys {
+	k := phaseKeys()
+	k.known = []string{"name", "kind", "type", "requests", "duration", "sessions", "grace_period"}
+	return k
+}

@@ -1,0 +1,185 @@
+package config
+
+// Groups of flags, in the order and under the names of aiperf's help.
+const (
+	gPrefire       = "prefire"
+	gEndpoint      = "Endpoint"
+	gInput         = "Input"
+	gSchedule      = "Fixed Schedule"
+	gGoodput       = "Goodput"
+	gOutput        = "Output"
+	gTrace         = "HTTP Trace"
+	gTokenizer     = "Tokenizer"
+	gLoad          = "Load Generator"
+	gScenario      = "Scenario"
+	gWarmup        = "Warmup"
+	gUsers         = "User-Centric Rate"
+	gCancel        = "Request Cancellation"
+	gConversation  = "Conversation Input"
+	gISL           = "Input Sequence Length (ISL)"
+	gOSL           = "Output Sequence Length (OSL)"
+	gPrompt        = "Prompt"
+	gPrefix        = "Prefix Prompt"
+	gCacheBust     = "Cache Bust"
+	gRankings      = "Rankings"
+	gSynthesis     = "Synthesis"
+	gAudio         = "Audio Input"
+	gImage         = "Image Input"
+	gVideo         = "Video Input"
+	gService       = "Service"
+	gServerMetrics = "Server Metrics"
+	gLatency       = "Network Latency"
+	gGPU           = "GPU Telemetry"
+	gUI            = "UI"
+	gWorkers       = "Workers"
+	gZMQ           = "ZMQ Communication"
+	gAccuracy      = "Accuracy"
+	gMultiRun      = "Multi-Run"
+)
+
+// groupOrder is the order of the help: what is prefire's own first, then aiperf's order.
+func groupOrder() []string {
+	return []string{
+		gPrefire, gEndpoint, gInput, gSchedule, gGoodput, gOutput, gTrace, gTokenizer, gLoad, gScenario, gWarmup, gUsers, gCancel,
+		gConversation, gISL, gOSL, gPrompt, gPrefix, gCacheBust, gRankings, gSynthesis, gAudio, gImage, gVideo, gService,
+		gServerMetrics, gLatency, gGPU, gUI, gWorkers, gZMQ, gAccuracy, gMultiRun,
+	}
+}
+
+// Flags returns the table of all flags of the profile command: prefire's own, the supported ones of aiperf 0.13.0, and the rest of
+// aiperf's with what becomes of each.
+func Flags() []Flag { return append(append(ownFlags(), supportedFlags()...), aiperfRest()...) }
+
+func ownFlags() []Flag {
+	return []Flag{
+		{Field: "client", Names: []string{"--client"}, Group: gPrefire, Kind: Enum, Choices: []string{"auto", "portable", "reactor"},
+			Usable: []string{"auto", "portable"}, Default: "auto",
+			Help: "How requests are sent. portable: Go's own network stack, on every system. auto: the best one there is."},
+		{Field: "http", Names: []string{"--http"}, Group: gPrefire, Kind: Enum, Choices: []string{"auto", "1.1", "2", "h2c"},
+			Default: "auto",
+			Help: "HTTP version. auto: what the server chooses over TLS, 1.1 in the clear. 2: HTTP/2 over TLS or an error. " +
+				"h2c: HTTP/2 in the clear, with prior knowledge."},
+		{Field: "prewarm", Names: []string{"--prewarm"}, Negative: []string{"--no-prewarm"}, Group: gPrefire, Kind: Bool, Default: "true",
+			Help: "Before the clock starts, send one throwaway request to each server and open, handshake and probe all connections, " +
+				"so that nothing cold is measured."},
+		{Field: "include_cold", Names: []string{"--include-cold"}, Group: gPrefire, Kind: Bool, Default: "false",
+			Help: "aiperf's way: no prewarm, and requests on new connections stay in all statistics."},
+		{Field: "streams_per_connection", Names: []string{"--streams-per-connection"}, Group: gPrefire, Kind: Int, Bound: atLeast(1),
+			Default: "16",
+			Help:    "HTTP/2: how many requests share one connection at most, within what the server allows."},
+	}
+}
+
+func supportedFlags() []Flag {
+	return []Flag{
+		{Field: "model_names", Names: []string{"--model-names", "--model", "-m"}, Group: gEndpoint, Kind: Text, Repeat: true,
+			Help: "Name of the model, sent as it is. Required, here or in the config file."},
+		{Field: "custom_endpoint", Names: []string{"--custom-endpoint", "--endpoint"}, Group: gEndpoint, Kind: Text,
+			Help: "Path of the endpoint, from its leading slash on, in place of /v1/chat/completions."},
+		{Field: "endpoint_type", Names: []string{"--endpoint-type"}, Group: gEndpoint, Kind: Enum, Choices: endpointTypes(),
+			Usable: []string{"chat"}, Default: "chat",
+			Help: "Kind of API. This version of prefire speaks chat; the other names are aiperf's and are refused."},
+		{Field: "streaming", Names: []string{"--streaming"}, Group: gEndpoint, Kind: Bool, Default: "false",
+			Help: "Ask for the answer as an event stream. TTFT, ITL and prefill throughput exist only with it."},
+		{Field: "urls", Names: []string{"--url", "-u"}, Group: gEndpoint, Kind: Text, Several: true, Repeat: true,
+			Default: "http://localhost:8000",
+			Help: "Base address of the server; http:// is put before it where it has no scheme. The endpoint's path is added, " +
+				"/v1 not twice."},
+		{Field: "timeout_seconds", Names: []string{"--request-timeout-seconds"}, Group: gEndpoint, Kind: Duration, Bound: above(0),
+			Default: "21600",
+			Help: "Time a whole request may take, waiting and connecting included; a request over it is a failure. Seconds, or with a " +
+				"unit: 30s, 5m, 2h."},
+		{Field: "api_key", Names: []string{"--api-key"}, Group: gEndpoint, Kind: Text,
+			Help: "Sent as Authorization: Bearer KEY. Never written to a file or the screen."},
+		{Field: "use_legacy_max_tokens", Names: []string{"--use-legacy-max-tokens"}, Group: gEndpoint, Kind: Bool, Default: "false",
+			Help: "Send the output limit as max_tokens in place of max_completion_tokens."},
+		{Field: "use_server_token_count", Names: []string{"--use-server-token-count"}, Group: gEndpoint, Kind: Bool, Default: "false",
+			Help: "Take input and output lengths from the server's usage; streamed requests then ask for it."},
+
+		{Field: "config_file", Names: []string{"--config", "-f"}, Group: gInput, Kind: Text,
+			Help: "YAML or JSON config file, schema 2.0 or the older dialect (datasets as a mapping). Flags override it."},
+		{Field: "extra_inputs", Names: []string{"--extra-inputs"}, Group: gInput, Kind: Pairs, Several: true, Repeat: true,
+			Help: "key:value put into every request body, for example ignore_eos:true; several words, or a JSON object. Numbers, true, " +
+				"false, null, lists and objects keep their type."},
+		{Field: "headers", Names: []string{"--header", "-H"}, Group: gInput, Kind: Headers, Several: true, Repeat: true,
+			Help: "Header sent with every request, as Name:value; several words, or a JSON object."},
+		{Field: "random_seed", Names: []string{"--random-seed"}, Group: gInput, Kind: Int, Bound: atLeast(0),
+			Help: "Seed of prompts and of everything drawn. Not given: drawn from the system, so that a second run does not meet its own " +
+				"prompts in the server's prefix cache."},
+
+		{Field: "artifact_directory", Names: []string{"--output-artifact-dir", "--artifact-dir"}, Group: gOutput, Kind: Text,
+			Default: "artifacts",
+			Help:    "Folder of the result files, used as it is. Not given: a folder below artifacts/, named after model, endpoint and load."},
+		{Field: "profile_export_prefix", Names: []string{"--profile-export-prefix", "--profile-export-file"}, Group: gOutput, Kind: Text,
+			Help: "Base name of the result files; the endings of aiperf's files are taken off, and the folder of an absolute path."},
+
+		{Field: "tokenizer_name", Names: []string{"--tokenizer"}, Group: gTokenizer, Kind: Text,
+			Help: "Tokenizer that prompts are made with and answers counted with; builtin is o200k_base, with no network. Not given: the " +
+				"model's name, or builtin where that is a placeholder such as test-model."},
+
+		{Field: "benchmark_duration", Names: []string{"--benchmark-duration"}, Group: gLoad, Kind: Duration, Bound: above(0), Sweep: true,
+			Help: "Stop sending after this time. Seconds, or with a unit: 30s, 5m, 2h."},
+		{Field: "benchmark_grace_period", Names: []string{"--benchmark-grace-period"}, Group: gLoad, Kind: Duration, Bound: atLeast(0),
+			Inf:     true,
+			Default: "30",
+			Help:    "After --benchmark-duration, how long requests in flight may take to finish; then they are cut. inf: no end."},
+		{Field: "concurrency", Names: []string{"--concurrency"}, Group: gLoad, Kind: Int, Bound: between(1, maxSessions), Sweep: true,
+			Default: "1",
+			Help:    "Sessions, and so requests, in flight at any time."},
+		{Field: "request_count", Names: []string{"--request-count", "--num-requests"}, Group: gLoad, Kind: Int, Bound: atLeast(1),
+			Sweep: true,
+			Help:  "Stop after so many requests. With no request count, duration or session count: 10."},
+
+		{Field: "warmup_request_count", Names: []string{"--warmup-request-count", "--num-warmup-requests"}, Group: gWarmup, Kind: Int,
+			Bound: above(0), Help: "Warm-up phase: so many requests before the measured ones, kept out of the results."},
+		{Field: "warmup_duration", Names: []string{"--warmup-duration"}, Group: gWarmup, Kind: Duration, Bound: above(0),
+			Help: "Warm-up phase: stop sending after this time. Seconds, or with a unit."},
+		{Field: "warmup_num_sessions", Names: []string{"--num-warmup-sessions"}, Group: gWarmup, Kind: Int, Bound: atLeast(1),
+			Help: "Warm-up phase: stop after so many sessions."},
+		{Field: "warmup_concurrency", Names: []string{"--warmup-concurrency"}, Group: gWarmup, Kind: Int, Bound: between(1, maxSessions),
+			Help: "Sessions in flight during the warm-up phase. Not given: as --concurrency."},
+		{Field: "warmup_grace_period", Names: []string{"--warmup-grace-period"}, Group: gWarmup, Kind: Duration, Bound: atLeast(0),
+			Inf:  true,
+			Help: "After --warmup-duration, how long requests in flight may take to finish. Not given: no end."},
+
+		{Field: "conversation_num", Names: []string{"--conversation-num", "--num-conversations", "--num-sessions"}, Group: gConversation,
+			Kind: Int, Bound: atLeast(1), Sweep: true, Help: "Stop after so many sessions."},
+		{Field: "conversation_num_dataset_entries", Names: []string{"--num-dataset-entries", "--num-prompts"}, Group: gConversation,
+			Kind:  Int,
+			Bound: atLeast(1), Help: "Number of distinct prompts; they repeat where the run sends more. Not given: no prompt repeats."},
+
+		{Field: "prompt_input_tokens_mean", Names: []string{"--prompt-input-tokens-mean", "--synthetic-input-tokens-mean", "--isl"},
+			Group: gISL,
+			Kind:  Int, Bound: atLeast(1), Sweep: true, Default: "550", Help: "Input tokens of a prompt, as the tokenizer counts them; " +
+				"the mean where a stddev is given."},
+		{Field: "prompt_input_tokens_stddev", Names: []string{"--prompt-input-tokens-stddev", "--synthetic-input-tokens-stddev",
+			"--isl-stddev"},
+			Group: gISL, Kind: Number, Bound: atLeast(0), Sweep: true, Default: "0", Help: "Standard deviation of the input tokens."},
+		{Field: "prompt_output_tokens_mean", Names: []string{"--prompt-output-tokens-mean", "--output-tokens-mean", "--osl"}, Group: gOSL,
+			Kind: Int, Bound: atLeast(1), Sweep: true, Help: "Output tokens asked of the server, as a limit. Not given: none is asked."},
+		{Field: "prompt_output_tokens_stddev", Names: []string{"--prompt-output-tokens-stddev", "--output-tokens-stddev", "--osl-stddev"},
+			Group: gOSL, Kind: Number, Bound: atLeast(0), Sweep: true, Default: "0", Help: "Standard deviation of the output tokens; " +
+				"needs --osl."},
+
+		{Field: "verbose", Names: []string{"--verbose", "-v"}, Group: gService, Kind: Bool, Default: "false",
+			Help: "Say more on stderr; the progress display becomes --ui simple."},
+		{Field: "extra_verbose", Names: []string{"--extra-verbose", "-vv"}, Group: gService, Kind: Bool, Default: "false",
+			Help: "Say still more on stderr; the progress display becomes --ui simple."},
+		{Field: "no_server_metrics", Names: []string{"--no-server-metrics"}, Group: gServerMetrics, Kind: Bool, Default: "false",
+			Help: "Do not collect the server's metrics. This version never does."},
+		{Field: "no_gpu_telemetry", Names: []string{"--no-gpu-telemetry"}, Group: gGPU, Kind: Bool, Default: "false",
+			Help: "Do not collect GPU telemetry. This version never does."},
+		{Field: "ui_type", Names: []string{"--ui-type", "--ui"}, Group: gUI, Kind: Enum, Choices: []string{"dashboard", "none",
+			"simple"}, Default: "dashboard",
+			Help: "Progress display. Where the output is no terminal: none if the flag is not given, simple for dashboard."},
+	}
+}
+
+// endpointTypes are aiperf's, so that one that is not supported is told from one that does not exist.
+func endpointTypes() []string {
+	return []string{
+		"audio_transcription", "chat", "cohere_rankings", "completions", "responses", "messages", "chat_embeddings", "embeddings",
+		"hf_tei_rankings", "huggingface_generate", "image_generation", "image_edit", "video_generation", "image_retrieval",
+		"nim_embeddings", "nim_rankings", "solido_rag", "raw", "template",
+	}
+}

@@ -1,0 +1,398 @@
+package endpoint
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf8"
+
+	"prefire/loadgen/wire"
+)
+
+// parser reads chat answers. It scans the usual shapes itself, without allocating, and hands everything else to encoding/json: both give
+// the same result for any input.
+//
+// An answer whose object is missing or empty is read, for servers that leave it out; another object than chat.completion and
+// chat.completion.chunk is Malformed: it is another API's answer, whose text would be guessed at. A usage object counts in both cases.
+type parser struct{}
+
+// Event reads one event of a stream. An event named error is a Fault whatever it holds.
+func (parser) Event(name, data []byte, d *wire.Delta) wire.Class {
+	data = bytes.TrimSpace(data)
+	if len(name) > 0 && bytes.EqualFold(bytes.TrimSpace(name), []byte("error")) {
+		return errorEvent(data, d)
+	}
+	switch {
+	case len(data) == 0:
+		return wire.Other
+	case string(data) == "[DONE]":
+		return wire.Done
+	}
+	return read(data, false, d)
+}
+
+// Body reads a whole answer.
+func (parser) Body(data []byte, d *wire.Delta) wire.Class {
+	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
+	if len(data) == 0 {
+		return wire.Other
+	}
+	return read(data, true, d)
+}
+
+func read(data []byte, whole bool, d *wire.Delta) wire.Class {
+	if class, ok := walk(data, whole, d); ok {
+		return class
+	}
+	d.Reset()
+	return decode(data, whole, d)
+}
+
+// answer holds the raw values of one answer; nil = not there. A later value of a key replaces an earlier one.
+type answer struct {
+	object, fault, kind, message, code, usage []byte
+	choices                                   []byte // raw where it is not an array with an object in front, else nil
+	finish, delta, whole                      []byte // of the first choice
+}
+
+// walk reads an answer of the usual shape. ok is false where encoding/json has to.
+func walk(data []byte, whole bool, d *wire.Delta) (class wire.Class, ok bool) {
+	var a answer
+	s := scan{p: data}
+	s.enter('{')
+	for first := true; !s.bad; {
+		key, more := s.key(&first)
+		if !more {
+			break
+		}
+		switch string(key) {
+		case "object":
+			a.object = s.value()
+		case "choices":
+			s.choices(&a)
+		case "usage":
+			a.usage = s.value()
+		case "error":
+			a.fault = s.value()
+		case "type":
+			a.kind = s.value()
+		case "message":
+			a.message = s.value()
+		case "code":
+			a.code = s.value()
+		default:
+			s.value()
+		}
+	}
+	if s.bad || s.peek() != 0 || s.i < len(s.p) {
+		return wire.Other, false
+	}
+	return a.read(data, whole, d)
+}
+
+// choices takes the value of choices: the first one's fields, and nothing of the others.
+func (s *scan) choices(a *answer) {
+	a.choices, a.finish, a.delta, a.whole = nil, nil, nil, nil
+	if s.peek() != '[' {
+		a.choices = s.value()
+		return
+	}
+	s.i++
+	for n, first := 0, true; s.more(']', &first); n++ {
+		if n > 0 || s.peek() != '{' {
+			if v := s.value(); n == 0 {
+				a.choices = v
+			}
+			if s.bad {
+				return
+			}
+			continue
+		}
+		s.i++
+		for first := true; !s.bad; {
+			key, more := s.key(&first)
+			if !more {
+				break
+			}
+			switch string(key) {
+			case "delta":
+				a.delta = s.value()
+			case "message":
+				a.whole = s.value()
+			case "finish_reason":
+				a.finish = s.value()
+			default:
+				s.value()
+			}
+		}
+	}
+}
+
+// read fills d from the raw values. ok is false where a value has an unusual type.
+func (a *answer) read(data []byte, whole bool, d *wire.Delta) (class wire.Class, ok bool) {
+	if len(a.usage) > 2 && a.usage[0] == '{' && !emptyObject(a.usage) {
+		d.Usage = a.usage
+	}
+	if isFault, ok := a.readFault(data, d); !ok || isFault {
+		return wire.Fault, ok
+	}
+	part := a.delta
+	switch {
+	case absent(a.object) || string(a.object) == `""`:
+		if absent(part) || whole && !absent(a.whole) {
+			part = a.whole
+		}
+	case string(a.object) == `"chat.completion.chunk"`:
+	case string(a.object) == `"chat.completion"`:
+		part = a.whole
+	default:
+		return wire.Malformed, true
+	}
+	if !absent(a.choices) {
+		return wire.Malformed, true
+	}
+	if !absent(part) {
+		if part[0] != '{' {
+			return wire.Malformed, true
+		}
+		if !readPart(part, d) {
+			return 0, false
+		}
+	}
+	if len(a.finish) > 2 && a.finish[0] == '"' {
+		d.Finish = text(a.finish, d)
+	}
+	return classOf(d), true
+}
+
+func classOf(d *wire.Delta) wire.Class {
+	switch {
+	case len(d.Content) > 0:
+		return wire.Content
+	case len(d.Reasoning) > 0:
+		return wire.Reasoning
+	case len(d.Tool) > 0:
+		return wire.Tool
+	case len(d.Usage) > 0:
+		return wire.UsageOnly
+	case len(d.Finish) > 0:
+		return wire.Finish
+	}
+	return wire.Other
+}
+
+// readFault reads an error of any shape: {"error":{…}}, {"error":"text"}, {"object":"error",…}, {"type":"error",…}. An error that is null
+// or empty is none: some servers send the key in every chunk.
+func (a *answer) readFault(data []byte, d *wire.Delta) (isFault, ok bool) {
+	switch string(a.fault) {
+	case "", "null", "false", `""`, "[]", "{}":
+	default:
+		switch {
+		case a.fault[0] == '"':
+			d.Message = text(a.fault, d)
+		case a.fault[0] == '{' && !emptyObject(a.fault):
+			return true, readError(a.fault, d)
+		case a.fault[0] == '{':
+			return a.namedError(data, d)
+		default:
+			return true, false
+		}
+		return true, true
+	}
+	return a.namedError(data, d)
+}
+
+func (a *answer) namedError(data []byte, d *wire.Delta) (isFault, ok bool) {
+	if bytes.IndexByte(a.object, '\\') >= 0 || bytes.IndexByte(a.kind, '\\') >= 0 {
+		return false, false
+	}
+	if string(a.object) != `"error"` && string(a.kind) != `"error"` {
+		return false, true
+	}
+	if d.Message = data; isText(a.message) {
+		d.Message = text(a.message, d)
+	}
+	d.Code = code(a.code, d)
+	return true, true
+}
+
+// readError reads the error object.
+func readError(raw []byte, d *wire.Delta) bool {
+	var message, number []byte
+	s := scan{p: raw}
+	s.enter('{')
+	for first := true; !s.bad; {
+		key, more := s.key(&first)
+		if !more {
+			break
+		}
+		switch string(key) {
+		case "message":
+			message = s.value()
+		case "code":
+			number = s.value()
+		default:
+			s.value()
+		}
+	}
+	if s.bad {
+		return false
+	}
+	if d.Message = raw; isText(message) {
+		d.Message = text(message, d)
+	}
+	d.Code = code(number, d)
+	return true
+}
+
+// code is a whole number, or a string that is one. Any other code is 0: some servers put a name there.
+func code(raw []byte, d *wire.Delta) int {
+	if isText(raw) {
+		mark := len(d.Scratch)
+		raw = text(raw, d)
+		d.Scratch = d.Scratch[:mark]
+	}
+	return number(raw)
+}
+
+func number(digits []byte) int {
+	if len(digits) == 0 || len(digits) > 9 {
+		return 0
+	}
+	n, err := strconv.Atoi(string(digits))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// readPart reads a delta or message. It reports false where a value has an unusual type.
+func readPart(raw []byte, d *wire.Delta) bool {
+	var content, reasoning, reasoning2, details, tools, function []byte
+	s := scan{p: raw}
+	s.enter('{')
+	for first := true; !s.bad; {
+		key, more := s.key(&first)
+		if !more {
+			break
+		}
+		switch string(key) {
+		case "content":
+			content = s.value()
+		case "reasoning_content":
+			reasoning = s.value()
+		case "reasoning":
+			reasoning2 = s.value()
+		case "reasoning_details":
+			details = s.value()
+		case "tool_calls":
+			tools = s.value()
+		case "function_call":
+			function = s.value()
+		default:
+			s.value()
+		}
+	}
+	if s.bad {
+		return false
+	}
+	for _, v := range [...][]byte{content, reasoning, reasoning2} {
+		if !absent(v) && v[0] != '"' {
+			return false
+		}
+	}
+	if !absent(details) && string(details) != "[]" && !isText(reasoning) && !isText(reasoning2) {
+		return false
+	}
+	if isText(content) {
+		d.Content = text(content, d)
+	}
+	if isText(reasoning) {
+		d.Reasoning = text(reasoning, d)
+	} else if isText(reasoning2) {
+		d.Reasoning = text(reasoning2, d)
+	}
+	mark := len(d.Scratch)
+	if !absent(tools) {
+		s := scan{p: tools}
+		s.enter('[')
+		for first := true; !s.bad && s.more(']', &first); {
+			if v := s.value(); s.bad || v[0] != '{' || !readTool(v, d) {
+				return false
+			}
+		}
+		if s.bad {
+			return false
+		}
+	}
+	if len(d.Scratch) == mark && !absent(function) && !readFunction(function, d) {
+		return false
+	}
+	d.Tool = d.Scratch[mark:len(d.Scratch):len(d.Scratch)]
+	return true
+}
+
+// readTool appends the name and arguments of one tool call to the scratch.
+func readTool(raw []byte, d *wire.Delta) bool {
+	s := scan{p: raw}
+	s.enter('{')
+	var function []byte
+	for first := true; !s.bad; {
+		key, more := s.key(&first)
+		if !more {
+			break
+		}
+		if v := s.value(); string(key) == "function" {
+			function = v
+		}
+	}
+	return !s.bad && (absent(function) || readFunction(function, d))
+}
+
+func readFunction(raw []byte, d *wire.Delta) bool {
+	s := scan{p: raw}
+	s.enter('{')
+	var name, arguments []byte
+	for first := true; !s.bad; {
+		key, more := s.key(&first)
+		if !more {
+			break
+		}
+		switch v := s.value(); string(key) {
+		case "name":
+			name = v
+		case "arguments":
+			arguments = v
+		}
+	}
+	if s.bad {
+		return false
+	}
+	for _, v := range [...][]byte{name, arguments} {
+		switch {
+		case absent(v):
+		case v[0] == '"':
+			d.Scratch = appendUnescaped(d.Scratch, v[1:len(v)-1])
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// text is the text of a raw JSON string: a part of the answer itself where nothing in it is escaped, else a part of the scratch.
+func text(raw []byte, d *wire.Delta) []byte {
+	in := raw[1 : len(raw)-1]
+	if bytes.IndexByte(in, '\\') < 0 && utf8.Valid(in) {
+		return in
+	}
+	mark := len(d.Scratch)
+	d.Scratch = appendUnescaped(d.Scratch, in)
+	return d.Scratch[mark:len(d.Scratch):len(d.Scratch)]
+}
+
+func absent(raw []byte) bool { return len(raw) == 0 || string(raw) == "null" }
+
+// isText reports whether raw is a JSON string that is not empty.
+func isText(raw []byte) bool { return len(raw) > 2 && raw[0] == '"' }
+
+func emptyObject(raw []byte) bool { return len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0 }

@@ -1,0 +1,231 @@
+package fakellm
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+)
+
+// chat answers a chat completion.
+func (s *Server) chat(x *exchange) {
+	j, bad := s.accept(x.r.Header.Get("Content-Type"), x.body)
+	x.body = nil
+	if bad != nil {
+		x.fail(bad)
+		return
+	}
+	e := &x.entry
+	e.Model, e.PromptTokens, e.PromptSHA256 = j.model, j.prompt, hex.EncodeToString(j.hash[:])
+	ticket, inFlight, most := s.load.enter(s.o.Refuse != 0)
+	if ticket == nil {
+		s.stats.rejected()
+		x.fail(busy(s.o.Refuse))
+		return
+	}
+	defer s.load.leave(ticket)
+	e.InFlight, e.MaxInFlight = inFlight, most
+
+	shape := newShape(x, j)
+	if j.stream {
+		// vLLM sends the head when it has taken the request in, long before the first token, and before the request has a slot.
+		h := x.w.Header()
+		h.Set("Content-Type", "text/event-stream; charset=utf-8")
+		e.Status = http.StatusOK
+		x.write(WriteHead, s.clock.Now(), func() error {
+			x.w.WriteHeader(http.StatusOK)
+			return nil
+		})
+	}
+	p, err := s.schedule(x, j, ticket)
+	if err != nil {
+		s.stats.finished(reasonAbort, j.prompt, 0, 0)
+		return
+	}
+	e.TTFTNS = p.first - x.begun
+	g := generation{x: x, j: j, p: p, shape: shape, ticket: ticket}
+	if j.stream {
+		err = g.stream()
+	} else {
+		err = g.whole()
+	}
+	e.OutputTokens = g.tokens
+	reason := shape.reason
+	if err == nil {
+		x.complete()
+	} else {
+		reason = reasonAbort
+	}
+	s.stats.finished(reason, j.prompt, g.tokens, float64(s.clock.Now()-x.begun)/1e9)
+}
+
+// busy is the answer where there is no slot. 503 has vLLM's words; vLLM itself never answers 429, but gateways before it do.
+func busy(status int) *apiError {
+	return &apiError{status, http.StatusText(status), "",
+		"The engine is currently busy and cannot accept new requests. Please try again later or on a different instance."}
+}
+
+// pace is when the tokens of one answer are due.
+type pace struct {
+	first  int64
+	itl    float64 // ns
+	jitter float64
+	rng    *rand.Rand
+	spread float64 // sum of the gaps' jitter so far, in ITLs
+	passed int     // tokens that spread covers
+}
+
+// at is when token k, from 0, is due. It is called with growing k.
+func (p *pace) at(k int) int64 {
+	for ; p.passed < k && p.jitter > 0; p.passed++ {
+		p.spread += p.jitter * (2*p.rng.Float64() - 1)
+	}
+	return p.first + int64((float64(k)+p.spread)*p.itl)
+}
+
+// schedule waits for a slot and fixes when the first token is due.
+func (s *Server) schedule(x *exchange, j *job, t *ticket) (*pace, error) {
+	granted, err := s.load.await(x.r.Context(), t)
+	if err != nil {
+		return nil, err
+	}
+	// Where a slot was free, TTFT counts from arrival all the same: reading the request and counting its tokens are part of it.
+	start := x.base
+	if t.waited {
+		start = max(start, granted)
+	}
+	x.entry.QueuedNS = start - x.base
+	start = s.cold.after(start, int64(s.o.ColdInference))
+	x.entry.StartNS = s.wall(start)
+	rng := rand.New(rand.NewPCG(s.o.Seed, binary.LittleEndian.Uint64(j.hash[:])))
+	ttft := float64(s.o.TTFT) + float64(j.prompt)*float64(s.o.PrefillPerToken)
+	if s.o.Knee > 0 && j.prompt >= s.o.Knee {
+		ttft *= s.o.KneeFactor
+	}
+	if s.o.Jitter > 0 {
+		ttft *= 1 + s.o.Jitter*(2*rng.Float64()-1)
+	}
+	return &pace{first: start + int64(ttft), itl: float64(s.o.ITL), jitter: s.o.Jitter, rng: rng}, nil
+}
+
+// coldStart holds all inferences until the first one's extra time is over.
+type coldStart struct {
+	mu    sync.Mutex
+	until int64
+}
+
+func (c *coldStart) after(at, delay int64) int64 {
+	if delay == 0 {
+		return at
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.until == 0 {
+		c.until = at + delay
+	}
+	return max(at, c.until)
+}
+
+// generation is the making of one answer.
+type generation struct {
+	x      *exchange
+	j      *job
+	p      *pace
+	shape  *shape
+	ticket *ticket
+	tokens int // that have been sent, an end-of-sequence token counted
+	last   int64
+}
+
+// next waits until token k is due, and returns when that was.
+func (g *generation) next(ctx context.Context, k int) (int64, error) {
+	due := g.p.at(k)
+	return due, g.x.s.alarm.wait(ctx, due)
+}
+
+// stream sends the answer as events: the role with the first token, a chunk for each step, the last of which carries the finish reason,
+// usage where it is asked for, and [DONE].
+func (g *generation) stream() error {
+	x, s, ctx := g.x, g.x.s, g.x.r.Context()
+	step := s.o.TokensPerChunk
+	var due int64
+	for k := 0; k < g.j.tokens(); k += step {
+		var err error
+		if due, err = g.next(ctx, k); err != nil {
+			return err
+		}
+		n := min(step, g.j.tokens()-k)
+		last := k+n == g.j.tokens()
+		if last {
+			// The engine is done with the request when it has its last token, before the front has written it.
+			s.load.leave(g.ticket)
+		}
+		g.step(k, n)
+		if k == 0 {
+			x.event(WriteRole, due, g.shape.role())
+		}
+		kind := WriteContent
+		if last {
+			kind = WriteFinish
+		}
+		x.event(kind, due, g.shape.content(s.words, k, n, last))
+		if x.err != nil {
+			return x.err
+		}
+	}
+	if g.j.usage {
+		x.event(WriteUsage, due, g.shape.usage())
+	}
+	x.event(WriteDone, due, g.shape.done())
+	return x.err
+}
+
+// step notes that n tokens from k on have been made.
+func (g *generation) step(k, n int) {
+	now := g.x.s.clock.Now()
+	if k == 0 {
+		g.x.s.stats.first(float64(now-g.x.begun)/1e9, g.j.prompt, n)
+	} else {
+		g.x.s.stats.next(float64(now-g.last)/1e9, n)
+	}
+	g.last, g.tokens = now, k+n
+}
+
+// whole sends the answer in one piece when its last token is due.
+func (g *generation) whole() error {
+	x, s := g.x, g.x.s
+	step := s.o.TokensPerChunk
+	for k := 0; k < g.j.tokens(); k += step {
+		due, err := g.next(x.r.Context(), k)
+		if err != nil {
+			return err
+		}
+		n := min(step, g.j.tokens()-k)
+		g.step(k, n)
+		if k+n == g.j.tokens() {
+			s.load.leave(g.ticket)
+			x.whole(due, g.shape.whole(s.words))
+		}
+	}
+	return x.err
+}
+
+// event writes one event of a stream.
+func (x *exchange) event(kind string, due int64, data []byte) {
+	x.write(kind, due, func() error {
+		n, err := x.w.Write(data)
+		x.entry.Bytes += int64(n)
+		return err
+	})
+}
+
+func (x *exchange) whole(due int64, body []byte) {
+	h := x.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", fmt.Sprint(len(body)))
+	x.entry.Status = http.StatusOK
+	x.event(WriteAnswer, due, body)
+}

@@ -1,0 +1,153 @@
+package fakellm
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"prefire/loadgen/wire"
+	"prefire/loadgen/wire/stamp"
+)
+
+// connKey is the context key under which a request finds its connection.
+type connKey struct{}
+
+// conn is one connection as net/http sees it: its bytes are plain, over TLS too. It notes when what it reads arrived.
+type conn struct {
+	net.Conn // stamped, or TLS over stamped
+	stamped  *stamp.Conn
+	s        *Server
+	id       int64
+	ctx      context.Context
+	cancel   context.CancelFunc
+	uses     atomic.Int64
+	opened   bool // the first bytes have come; the reader's
+	gone     sync.Once
+
+	mu        sync.Mutex
+	last      wire.Stamp
+	heldUntil int64
+	h2        streamEnds
+}
+
+// Read holds the first bytes of the connection back as Options.ColdConnection says.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n == 0 {
+		return n, err
+	}
+	st := c.stamped.Last()
+	if !c.opened {
+		c.opened = true
+		if d := c.s.o.ColdConnection; d > 0 {
+			until := st.At + int64(d)
+			if werr := c.s.alarm.wait(c.ctx, until); werr != nil {
+				return 0, werr
+			}
+			c.mu.Lock()
+			c.heldUntil = until
+			c.mu.Unlock()
+		}
+	}
+	c.mu.Lock()
+	c.last = st
+	c.h2.feed(p[:n], st)
+	c.mu.Unlock()
+	return n, err
+}
+
+func (c *conn) Close() error {
+	c.cancel()
+	return c.Conn.Close()
+}
+
+// arrival is when a request's last byte arrived. It is asked for when the whole request has been read. On HTTP/2, where other streams may
+// have read on meanwhile, the stream's own end is found by its X-Request-ID; without one the time is an upper bound, and late says so.
+func (c *conn) arrival(r *http.Request) (at wire.Stamp, heldUntil int64, late bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.ProtoMajor < 2 {
+		return c.last, c.heldUntil, false
+	}
+	if st, ok := c.h2.take(r.Header.Get("X-Request-ID")); ok {
+		return st, c.heldUntil, false
+	}
+	return c.last, c.heldUntil, true
+}
+
+// accepted is the listener that net/http serves: it gives out connections when they are ready, TLS handshake included.
+type accepted struct {
+	net.Listener
+	ctx   context.Context
+	ready chan net.Conn
+}
+
+func newAccepted(ctx context.Context, l net.Listener) *accepted {
+	return &accepted{Listener: l, ctx: ctx, ready: make(chan net.Conn)}
+}
+
+func (a *accepted) Accept() (net.Conn, error) {
+	select {
+	case c := <-a.ready:
+		return c, nil
+	case <-a.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// acceptRetry is the pause after a failed accept, which running out of descriptors brings.
+const acceptRetry = 5 * time.Millisecond
+
+func (s *Server) acceptLoop(a *accepted) {
+	for {
+		nc, err := a.Listener.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) || s.alarm.wait(s.ctx, s.clock.Now()+int64(acceptRetry)) != nil {
+				return
+			}
+			continue
+		}
+		s.mu.Lock()
+		s.conns++
+		id := s.conns
+		s.mu.Unlock()
+		s.wg.Go(func() { s.greet(a, nc, id) })
+	}
+}
+
+// greet brings a connection to where requests can be read from it.
+func (s *Server) greet(a *accepted, nc net.Conn, id int64) {
+	c := &conn{stamped: stamp.New(nc, s.clock), s: s, id: id}
+	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	c.Conn = c.stamped
+	if s.o.TLS {
+		t := tls.Server(c.stamped, s.tlsConfig())
+		c.Conn = t
+		if err := t.HandshakeContext(c.ctx); err != nil {
+			_ = c.Close() // the client learns of it by the handshake's alert
+			return
+		}
+	}
+	select {
+	case a.ready <- c:
+	case <-s.ctx.Done():
+		_ = c.Close() // nobody is left to be told
+	}
+}
+
+// track makes Close wait for net/http's goroutine of a connection.
+func (s *Server) track(nc net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.wg.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		if c, ok := nc.(*conn); ok {
+			c.gone.Do(s.wg.Done)
+		}
+	}
+}

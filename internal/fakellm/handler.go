@@ -1,0 +1,288 @@
+package fakellm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// maxBody bounds a request's body, in bytes.
+const maxBody = 256 << 20
+
+// handler routes as vLLM's front does: the key is asked for first, then the path, then the method.
+func (s *Server) handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.begin() {
+			return
+		}
+		defer s.wg.Done()
+		x := s.exchange(w, r)
+		defer x.finish()
+		if x.err != nil {
+			return
+		}
+		if x.tooLong {
+			x.answer(http.StatusRequestEntityTooLarge, []byte(`{"detail":"Request Entity Too Large"}`))
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, "/v1") && s.o.APIKey != "" && !s.authorized(r) {
+			x.answer(http.StatusUnauthorized, []byte(`{"error":"Unauthorized"}`))
+			return
+		}
+		get := func(f func()) {
+			if r.Method != http.MethodGet {
+				x.notAllowed(http.MethodGet)
+				return
+			}
+			f()
+		}
+		switch r.URL.Path {
+		case "/health", "/ping":
+			get(func() { x.answer(http.StatusOK, nil) })
+		case "/version":
+			get(func() { x.answer(http.StatusOK, []byte(`{"version":"0.32.0"}`)) })
+		case "/v1/models":
+			get(func() { x.answer(http.StatusOK, s.models()) })
+		case "/metrics":
+			get(func() {
+				running, waiting := s.load.counts()
+				w.Header().Set("Content-Type", "text/plain; version=1.0.0; charset=utf-8")
+				x.answer(http.StatusOK, s.stats.appendText(nil, running, waiting))
+			})
+		case "/v1/chat/completions":
+			if r.Method != http.MethodPost {
+				x.notAllowed(http.MethodPost)
+				return
+			}
+			s.chat(x)
+		default:
+			x.answer(http.StatusNotFound, []byte(`{"detail":"Not Found"}`))
+		}
+	})
+}
+
+// begin counts a request in, so that Close waits for it; false where the server is closed.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.wg.Add(1)
+	return true
+}
+
+func (s *Server) authorized(r *http.Request) bool {
+	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, "bearer") && key == s.o.APIKey
+}
+
+// exchange is one request and its answer, with its line of the log.
+type exchange struct {
+	s     *Server
+	w     http.ResponseWriter
+	r     *http.Request
+	flush *http.ResponseController
+	entry Entry
+	body  []byte
+	begun int64 // arrival
+	base  int64 // arrival, or the end of the connection's cold delay where that is later
+
+	tooLong bool  // the body is longer than the server takes
+	err     error // of reading or writing: the client is gone
+}
+
+// exchange reads the request's body, so that the arrival of its last byte is known.
+func (s *Server) exchange(w http.ResponseWriter, r *http.Request) *exchange {
+	c := r.Context().Value(connKey{}).(*conn)
+	x := &exchange{s: s, w: w, r: r, flush: http.NewResponseController(w)}
+	use := c.uses.Add(1)
+	x.body, x.err = io.ReadAll(http.MaxBytesReader(w, r.Body, s.maxBody))
+	if _, x.tooLong = errors.AsType[*http.MaxBytesError](x.err); x.tooLong {
+		x.err = nil
+	}
+	at, held, late := c.arrival(r)
+	x.begun, x.base = at.At, max(at.At, held)
+	x.entry = Entry{
+		XRequestID: r.Header.Get("X-Request-ID"), Method: r.Method, Path: r.URL.Path, Protocol: r.Proto, Remote: r.RemoteAddr,
+		Connection: c.id, Use: use,
+		ArrivedNS: s.wall(at.At), ArrivedUserNS: s.wall(at.User), Stamp: StampUser, StartNS: s.wall(x.base),
+	}
+	switch {
+	case late:
+		x.entry.Stamp = StampBound
+	case at.Kernel:
+		x.entry.Stamp = StampKernel
+	}
+	if n := s.o.CloseAfter; n > 0 && use >= int64(n) {
+		// On HTTP/2 net/http makes a GOAWAY of it.
+		w.Header().Set("Connection", "close")
+	}
+	w.Header().Set("Server", "prefire-mock")
+	return x
+}
+
+// finish writes the log's line.
+func (x *exchange) finish() {
+	e := &x.entry
+	switch {
+	case e.Ended != "":
+	case x.s.ctx.Err() != nil:
+		e.Ended = EndedServerClosed
+	default:
+		e.Ended = EndedClientClosed
+	}
+	x.s.log.add(e)
+}
+
+// answer sends a whole answer at once; it is JSON where it has a body and no other type is set.
+func (x *exchange) answer(status int, body []byte) {
+	h := x.w.Header()
+	if len(body) > 0 && h.Get("Content-Type") == "" {
+		h.Set("Content-Type", "application/json")
+	}
+	h.Set("Content-Length", fmt.Sprint(len(body)))
+	x.entry.Status = status
+	x.write(WriteAnswer, x.s.clock.Now(), func() error {
+		x.w.WriteHeader(status)
+		_, err := x.w.Write(body)
+		return err
+	})
+	x.entry.Bytes += int64(len(body))
+	x.complete()
+}
+
+// complete notes that the answer has been written whole, if it has.
+func (x *exchange) complete() {
+	if x.err == nil {
+		x.entry.Ended = EndedFinished
+	}
+}
+
+// write does one write and flushes it, with the times before and after in the log.
+func (x *exchange) write(kind string, due int64, f func() error) {
+	before := x.s.clock.Now()
+	if x.err == nil {
+		x.err = f()
+	}
+	if x.err == nil {
+		x.err = x.flush.Flush()
+	}
+	after := x.s.clock.Now()
+	s := x.s
+	x.entry.Writes = append(x.entry.Writes, Write{Kind: kind, DueNS: s.wall(due), BeforeNS: s.wall(before), AfterNS: s.wall(after)})
+}
+
+func (x *exchange) notAllowed(allow string) {
+	x.w.Header().Set("Allow", allow)
+	x.answer(http.StatusMethodNotAllowed, []byte(`{"detail":"Method Not Allowed"}`))
+}
+
+// fail answers with vLLM's error object.
+func (x *exchange) fail(e *apiError) { x.answer(e.code, e.body()) }
+
+// apiError is an error as vLLM's front reports it.
+type apiError struct {
+	code    int
+	kind    string
+	param   string // "" = null
+	message string
+}
+
+func (e *apiError) body() []byte {
+	var param *string
+	if e.param != "" {
+		param = &e.param
+	}
+	type object struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    int     `json:"code"`
+	}
+	return appendJSON(nil, map[string]object{"error": {e.message, e.kind, param, e.code}})
+}
+
+// invalid is what pydantic's validation yields: one error, described by its fields.
+func invalid(param, format string, args ...any) *apiError {
+	return &apiError{http.StatusBadRequest, "Bad Request", param, "1 validation error:\n  " + fmt.Sprintf(format, args...)}
+}
+
+// refused is what vLLM's own checks yield.
+func refused(param, format string, args ...any) *apiError {
+	return &apiError{http.StatusBadRequest, "BadRequestError", param, fmt.Sprintf(format, args...)}
+}
+
+// appendJSON appends v as Python's and Rust's writers do: without escaping for HTML. v is always one of the package's own types.
+func appendJSON(dst []byte, v any) []byte {
+	b := &appender{dst}
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(fmt.Sprintf("fakellm: %T cannot be written as JSON: %v", v, err))
+	}
+	return b.b[:len(b.b)-1] // Encode ends with a newline
+}
+
+type appender struct{ b []byte }
+
+func (a *appender) Write(p []byte) (int, error) {
+	a.b = append(a.b, p...)
+	return len(p), nil
+}
+
+func (s *Server) wall(at int64) int64 { return s.clock.Wall(at).UnixNano() }
+
+// models is the answer of /v1/models.
+func (s *Server) models() []byte {
+	names := s.o.Models
+	if len(names) == 0 {
+		names = []string{DefaultModel}
+	}
+	created := s.clock.Wall(s.clock.Now()).Unix()
+	list := modelList{Object: "list"}
+	for i, n := range names {
+		list.Data = append(list.Data, modelCard{
+			ID: n, Object: "model", Created: created, OwnedBy: "vllm", Root: n, MaxModelLen: s.o.MaxModelLen,
+			Permission: []modelPermission{{
+				ID: fmt.Sprintf("modelperm-%016x", i+1), Object: "model_permission", Created: created,
+				AllowSampling: true, AllowLogprobs: true, AllowView: true, Organization: "*",
+			}},
+		})
+	}
+	return appendJSON(nil, list)
+}
+
+type modelList struct {
+	Object string      `json:"object"`
+	Data   []modelCard `json:"data"`
+}
+
+type modelCard struct {
+	ID          string            `json:"id"`
+	Object      string            `json:"object"`
+	Created     int64             `json:"created"`
+	OwnedBy     string            `json:"owned_by"`
+	Root        string            `json:"root"`
+	Parent      *string           `json:"parent"`
+	MaxModelLen int               `json:"max_model_len"`
+	Permission  []modelPermission `json:"permission"`
+}
+
+type modelPermission struct {
+	ID                 string  `json:"id"`
+	Object             string  `json:"object"`
+	Created            int64   `json:"created"`
+	AllowCreateEngine  bool    `json:"allow_create_engine"`
+	AllowSampling      bool    `json:"allow_sampling"`
+	AllowLogprobs      bool    `json:"allow_logprobs"`
+	AllowSearchIndices bool    `json:"allow_search_indices"`
+	AllowView          bool    `json:"allow_view"`
+	AllowFineTuning    bool    `json:"allow_fine_tuning"`
+	Organization       string  `json:"organization"`
+	Group              *string `json:"group"`
+	IsBlocking         bool    `json:"is_blocking"`
+}

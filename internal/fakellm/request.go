@@ -1,0 +1,185 @@
+package fakellm
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// chatRequest is what the server reads of a chat completion's body. Unknown fields are ignored, as vLLM ignores them.
+type chatRequest struct {
+	Messages            *[]message     `json:"messages"`
+	Model               string         `json:"model"`
+	Stream              bool           `json:"stream"`
+	MaxTokens           *int           `json:"max_tokens"`
+	MaxCompletionTokens *int           `json:"max_completion_tokens"`
+	MinTokens           int            `json:"min_tokens"`
+	IgnoreEOS           bool           `json:"ignore_eos"`
+	StreamOptions       *streamOptions `json:"stream_options"`
+}
+
+type streamOptions struct {
+	IncludeUsage         bool `json:"include_usage"`
+	ContinuousUsageStats bool `json:"continuous_usage_stats"`
+}
+
+type message struct {
+	Role    string  `json:"role"`
+	Content content `json:"content"`
+}
+
+// content is a message's text: a string, or a list of parts whose texts are joined by newlines, as vLLM joins them.
+type content string
+
+func (c *content) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
+	if b[0] == '"' {
+		return json.Unmarshal(b, (*string)(c))
+	}
+	var parts []struct {
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(b, &parts); err != nil {
+		return err
+	}
+	texts := make([]string, 0, len(parts))
+	for _, p := range parts {
+		if p.Text != "" {
+			texts = append(texts, p.Text)
+		}
+	}
+	*c = content(strings.Join(texts, "\n"))
+	return nil
+}
+
+// job is a request that the server has accepted.
+type job struct {
+	model      string
+	stream     bool
+	usage      bool // a usage chunk at the end
+	continuous bool // usage in every chunk
+	prompt     int  // tokens, the chat template's included
+	output     int  // tokens of text
+	stop       bool // the answer ends by itself after them; otherwise it has reached its limit
+	hash       [sha256.Size]byte
+}
+
+// tokens is what usage counts: an end-of-sequence token counts, though it has no text.
+func (j *job) tokens() int {
+	if j.stop {
+		return j.output + 1
+	}
+	return j.output
+}
+
+// accept reads and checks a body in vLLM's order, with vLLM's words.
+func (s *Server) accept(contentType string, body []byte) (*job, *apiError) {
+	media, _, _ := strings.Cut(contentType, ";")
+	if !strings.EqualFold(strings.TrimSpace(media), "application/json") {
+		return nil, invalid("", "Unsupported Media Type: Only 'application/json' is allowed")
+	}
+	if len(body) == 0 {
+		return nil, invalid("body", "{'type': 'missing', 'loc': 'body', 'msg': 'Field required', 'input': 'None'}")
+	}
+	var q chatRequest
+	if err := json.Unmarshal(body, &q); err != nil {
+		return nil, undecodable(err)
+	}
+	switch {
+	case q.Messages == nil:
+		return nil, invalid("body.messages",
+			"{'type': 'missing', 'loc': 'body.messages', 'msg': 'Field required', 'input': '<dict of %d items>'}", countKeys(body))
+	case q.StreamOptions != nil && !q.Stream:
+		return nil, refused("stream_options", "Stream options can only be defined when `stream=True`. (parameter=stream_options)")
+	case q.Model != "" && len(s.o.Models) > 0 && !slices.Contains(s.o.Models, q.Model):
+		return nil, &apiError{http.StatusNotFound, "NotFoundError", "model",
+			"The model `" + q.Model + "` does not exist. Valid aliases: " + strings.Join(s.o.Models, ", ") + "."}
+	case len(*q.Messages) == 0:
+		return nil, refused("", "Cannot apply chat template to an empty conversation. Provide at least one message.")
+	}
+	return s.plan(&q)
+}
+
+// plan decides how long the answer will be.
+func (s *Server) plan(q *chatRequest) (*job, *apiError) {
+	j := &job{model: s.modelName(q.Model), stream: q.Stream}
+	if o := q.StreamOptions; o != nil && o.IncludeUsage {
+		j.usage, j.continuous = true, o.ContinuousUsageStats
+	}
+	limit, param := q.MaxTokens, "max_tokens"
+	if q.MaxCompletionTokens != nil {
+		limit, param = q.MaxCompletionTokens, "max_completion_tokens"
+	}
+	length := s.o.MaxModelLen
+	if limit != nil && *limit > length {
+		return nil, refused(param, "%s=%d cannot be greater than max_model_len=%d. Please request fewer output tokens. (parameter=%s, value=%d)",
+			param, *limit, length, param, *limit)
+	}
+	h := sha256.New()
+	for _, m := range *q.Messages {
+		j.prompt += s.o.Counter.Count([]byte(m.Content))
+		h.Write([]byte(m.Role + "\x00" + string(m.Content) + "\x00"))
+	}
+	h.Sum(j.hash[:0])
+	j.prompt += s.o.UsageExtra
+	if j.prompt > length {
+		// vLLM stops to tokenize one past the limit, and so does not know the whole length.
+		return nil, refused("input_tokens", "This model's maximum context length is %d tokens. However, your prompt contains at least %d input tokens, "+
+			"which exceeds this limit even without any output tokens. Please reduce the length of the input prompt. "+
+			"(parameter=input_tokens, value=%d)", length, length+1, length+1)
+	}
+	// A limit beyond what the context leaves is cut without a word, as vLLM cuts it.
+	most := length - j.prompt
+	if limit != nil {
+		most = min(most, *limit)
+	}
+	if most < 1 {
+		return nil, refused("max_tokens", "max_tokens must be at least 1, got %d. (parameter=max_tokens, value=%d)", most, most)
+	}
+	j.output = most
+	natural := s.o.OutputTokens
+	if natural == 0 && limit == nil {
+		natural = DefaultOutputTokens
+	}
+	if natural > 0 && !q.IgnoreEOS {
+		if natural = max(natural, q.MinTokens); natural < most {
+			j.output, j.stop = natural, true
+		}
+	}
+	return j, nil
+}
+
+// undecodable turns encoding/json's error into pydantic's form.
+func undecodable(err error) *apiError {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		at := "body." + strconv.FormatInt(syntax.Offset, 10)
+		return invalid(at, "{'type': 'json_invalid', 'loc': '%s', 'msg': 'JSON decode error', 'input': '<dict of 0 items>', 'ctx': {'error': '%s'}}",
+			at, syntax.Error())
+	case errors.As(err, &kind) && kind.Field == "":
+		return invalid("body", "{'type': 'model_attributes_type', 'loc': 'body', "+
+			"'msg': 'Input should be a valid dictionary or object to extract fields from', 'input': '<%s>'}", kind.Value)
+	case errors.As(err, &kind):
+		at := "body." + kind.Field
+		return invalid(at, "{'type': '%s_type', 'loc': '%s', 'msg': 'Input should be a valid %s', 'input': '<%s>'}", kind.Type.Kind(), at, kind.Type.Kind(), kind.Value)
+	}
+	return invalid("body", "%v", err)
+}
+
+// countKeys is the number of keys of the object in body, which is known to be valid.
+func countKeys(body []byte) int {
+	var keys map[string]json.RawMessage
+	if json.NewDecoder(bytes.NewReader(body)).Decode(&keys) != nil {
+		return 0
+	}
+	return len(keys)
+}

@@ -1,0 +1,129 @@
+package fakellm
+
+import (
+	"fmt"
+	"strconv"
+
+	"prefire/sse"
+)
+
+// Finish reasons, and vLLM's name for a request whose client has gone.
+const (
+	reasonStop   = "stop"
+	reasonLength = "length"
+	reasonAbort  = "abort"
+)
+
+// fingerprint stands where vLLM names its version and configuration.
+const fingerprint = "vllm-0.32.0-mock"
+
+// shape writes the parts of one answer, byte for byte as vLLM 0.32 does. Each part is valid until the next is asked for.
+type shape struct {
+	j      *job
+	reason string
+	head   []byte // of every chunk, up to its choices
+	id     string
+	at     int64 // seconds since 1970
+	buf    []byte
+	out    []byte
+}
+
+func newShape(x *exchange, j *job) *shape {
+	s := &shape{j: j, reason: reasonLength, at: x.s.clock.Wall(x.begun).Unix()}
+	if j.stop {
+		s.reason = reasonStop
+	}
+	s.id = x.r.Header.Get("X-Request-ID")
+	if s.id == "" {
+		s.id = fmt.Sprintf("%016x", uint64(x.s.clock.Wall(x.begun).UnixNano())^uint64(x.entry.Connection)<<48)
+	}
+	s.id = "chatcmpl-" + s.id
+	s.head = s.open(nil, "chat.completion.chunk")
+	return s
+}
+
+func (s *shape) open(dst []byte, object string) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = appendJSON(dst, s.id)
+	dst = append(append(append(dst, `,"object":"`...), object...), `","created":`...)
+	dst = strconv.AppendInt(dst, s.at, 10)
+	dst = append(dst, `,"model":`...)
+	dst = appendJSON(dst, s.j.model)
+	return append(dst, `,"choices":[`...)
+}
+
+// event makes an event of what has been appended to buf.
+func (s *shape) event(data []byte) []byte {
+	s.buf = data
+	s.out = sse.AppendEvent(s.out[:0], "", data)
+	return s.out
+}
+
+// role is the first chunk of a stream.
+func (s *shape) role() []byte {
+	b := append(s.buf[:0], s.head...)
+	b = append(b, `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]`...)
+	b = s.running(b, 0)
+	return s.event(append(b, `,"prompt_token_ids":null,"prompt_text":null}`...))
+}
+
+// content is the chunk of n tokens from k on. The last one carries the finish reason; an end-of-sequence token in it has no text.
+func (s *shape) content(words []string, k, n int, last bool) []byte {
+	b := append(s.buf[:0], s.head...)
+	b = append(b, `{"index":0,"delta":{"content":"`...)
+	b = s.text(b, words, k, k+n)
+	b = append(b, `"},"logprobs":null,"finish_reason":`...)
+	if !last {
+		b = append(b, `null,"token_ids":null}]`...)
+		return s.event(append(s.running(b, k+n), '}'))
+	}
+	b = append(append(append(b, '"'), s.reason...), `","stop_reason":null,"token_ids":null}]`...)
+	b = s.running(b, k+n)
+	if !s.j.usage {
+		b = append(b, `,"system_fingerprint":"`+fingerprint+`"`...)
+	}
+	return s.event(append(b, '}'))
+}
+
+// text appends the words of tokens [from, to) that have a text. Words need no escaping.
+func (s *shape) text(dst []byte, words []string, from, to int) []byte {
+	for k := from; k < min(to, s.j.output); k++ {
+		// The prompt's hash lets answers differ.
+		dst = append(dst, words[(k+int(s.j.hash[8]))%len(words)]...)
+	}
+	return dst
+}
+
+// running appends the usage so far where every chunk carries it.
+func (s *shape) running(dst []byte, tokens int) []byte {
+	if !s.j.continuous {
+		return dst
+	}
+	return append(s.count(append(dst, `,"usage":`...), tokens), `,"completion_tokens_details":null}`...)
+}
+
+// count appends a usage object, left open.
+func (s *shape) count(dst []byte, tokens int) []byte {
+	dst = strconv.AppendInt(append(dst, `{"prompt_tokens":`...), int64(s.j.prompt), 10)
+	dst = strconv.AppendInt(append(dst, `,"total_tokens":`...), int64(s.j.prompt+tokens), 10)
+	return strconv.AppendInt(append(dst, `,"completion_tokens":`...), int64(tokens), 10)
+}
+
+// usage is the chunk after the last token.
+func (s *shape) usage() []byte {
+	b := append(append(s.buf[:0], s.head...), `],"usage":`...)
+	return s.event(append(s.count(b, s.j.tokens()), `},"system_fingerprint":"`+fingerprint+`"}`...))
+}
+
+func (s *shape) done() []byte { return s.event(append(s.buf[:0], "[DONE]"...)) }
+
+// whole is the answer that is not streamed.
+func (s *shape) whole(words []string) []byte {
+	b := append(s.open(s.buf[:0], "chat.completion"), `{"index":0,"message":{"role":"assistant","content":"`...)
+	b = s.text(b, words, 0, s.j.output)
+	b = append(b, `","refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null},"logprobs":null,"finish_reason":"`...)
+	b = append(b, s.reason...)
+	b = append(b, `","stop_reason":null,"token_ids":null,"routed_experts":null}],"service_tier":null,"system_fingerprint":"`+fingerprint+`","usage":`...)
+	b = append(s.count(b, s.j.tokens()), `,"prompt_tokens_details":null,"completion_tokens_details":null}`...)
+	return append(b, `,"prompt_logprobs":null,"prompt_token_ids":null,"prompt_text":null,"kv_transfer_params":null,"ec_transfer_params":null,"metrics":null}`...)
+}

@@ -1,0 +1,148 @@
+package portable
+
+import (
+	"errors"
+	"fmt"
+
+	"prefire/loadgen/wire"
+)
+
+// chunked reads the framing of a chunked body (RFC 9112, 7.1), push-fed, over any split into reads.
+type chunked struct {
+	state  chunkState
+	left   uint64 // of the chunk's data
+	digits int
+	line   int // bytes of the size line or of the trailers so far
+	cr     bool
+	bare   bool // the trailer line at hand is empty so far
+}
+
+type chunkState uint8
+
+const (
+	inSize chunkState = iota
+	inExt             // behind the size: an extension, or blanks
+	inData
+	inEnd // the line end behind the data
+	inTrailer
+)
+
+const maxChunkLine = 16 << 10 // a size line, and all trailers together
+
+var (
+	errShortChunks = errors.New("the connection was closed before the last chunk")
+	errShortBody   = errors.New("the connection was closed before all of Content-Length had come")
+)
+
+// framingError is a chunked body that does not follow the rules.
+type framingError struct{ what string }
+
+func (e *framingError) Error() string { return "the chunked body is malformed: " + e.what }
+
+// read takes the bytes of one raw read and hands the body bytes in them to the sink; drained says that the raw read holds no more. The
+// bytes of a chunk count as last of their read where nothing but the chunk's own line end follows: it is part of the chunk. used is how
+// much was taken, all of p unless the body has ended.
+func (d *chunked) read(p []byte, s wire.Stamp, drained bool, to sink) (used int, done bool, err error) {
+	var held []byte // body bytes found last; handed on when it is known what follows them
+	end := 0        // where they end in p
+	for used < len(p) && !done {
+		if d.state == inData {
+			n := int(min(d.left, uint64(len(p)-used)))
+			if len(held) > 0 {
+				if err := to.Data(held, s, false); err != nil {
+					return used, false, err
+				}
+			}
+			held = p[used : used+n]
+			used += n
+			end = used
+			if d.left -= uint64(n); d.left == 0 {
+				d.state = inEnd
+			}
+			continue
+		}
+		if done, err = d.framing(p[used]); err != nil {
+			return used, false, err
+		}
+		used++
+	}
+	if len(held) > 0 {
+		rest := p[end:]
+		last := drained && (len(rest) == 0 || string(rest) == "\r" || string(rest) == "\r\n")
+		if err := to.Data(held, s, last); err != nil {
+			return used, false, err
+		}
+	}
+	return used, done, nil
+}
+
+// framing takes one byte that is not data.
+func (d *chunked) framing(b byte) (done bool, err error) {
+	if d.line++; d.line > maxChunkLine {
+		return false, &framingError{"a line of it is too long"}
+	}
+	if d.cr && b != '\n' {
+		return false, &framingError{fmt.Sprintf("CR is followed by %q", b)}
+	}
+	switch d.state {
+	case inSize:
+		if v, ok := hex(b); ok {
+			if d.digits++; d.digits > 15 {
+				return false, &framingError{"a chunk's size has more than 15 digits"}
+			}
+			d.left = d.left<<4 | v
+			return false, nil
+		}
+		if d.digits == 0 || (b != '\r' && b != ';' && b != ' ' && b != '\t') {
+			return false, &framingError{fmt.Sprintf("%q stands where a chunk's size must", b)}
+		}
+		d.state, d.cr = inExt, b == '\r'
+	case inExt:
+		switch {
+		case b == '\r':
+			d.cr = true
+		case b != '\n':
+		case !d.cr:
+			return false, &framingError{"a size line ends without CR"}
+		case d.left == 0:
+			*d = chunked{state: inTrailer, bare: true}
+		default:
+			*d = chunked{state: inData, left: d.left}
+		}
+	case inEnd:
+		switch {
+		case b == '\r' && !d.cr:
+			d.cr = true
+		case b == '\n' && d.cr:
+			*d = chunked{}
+		default:
+			return false, &framingError{"a chunk is longer than its size says"}
+		}
+	case inTrailer:
+		switch {
+		case b == '\r':
+			d.cr = true
+		case b == '\n' && d.cr && d.bare:
+			return true, nil
+		case b == '\n' && d.cr:
+			d.cr, d.bare = false, true
+		case b == '\n':
+			return false, &framingError{"a trailer line ends without CR"}
+		default:
+			d.bare = false
+		}
+	}
+	return false, nil
+}
+
+func hex(b byte) (uint64, bool) {
+	switch {
+	case b >= '0' && b <= '9':
+		return uint64(b - '0'), true
+	case b >= 'a' && b <= 'f':
+		return uint64(b-'a') + 10, true
+	case b >= 'A' && b <= 'F':
+		return uint64(b-'A') + 10, true
+	}
+	return 0, false
+}

@@ -1,0 +1,300 @@
+package portable
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+
+	"prefire/loadgen/wire"
+	"prefire/loadgen/wire/h2"
+	"prefire/loadgen/wire/stamp"
+)
+
+const (
+	readSize   = 16 << 10
+	inlineSend = 32 << 10 // what the socket's buffer takes at once; the rest is written beside the reading
+	headLimit  = 1 << 20  // bytes of an answer's head, 1xx heads counted
+)
+
+// conn is one connection. Of its fields uses, lastUsed are guarded by Transport.mu; gone is set by whoever has the connection.
+type conn struct {
+	t        *Transport
+	target   *wire.Target
+	src      stamp.Source
+	mux      *h2.Conn // nil on HTTP/1.1
+	facts    wire.ConnFacts
+	uses     uint32
+	lastUsed int64
+	gone     bool // the probe's answer closed it
+}
+
+// abort closes the connection at once. Over HTTP/2 its calls end, each with an error.
+func (c *conn) abort() { c.src.Abort() }
+
+// shut closes the connection and waits until nothing of it is left. It must not be called with the lock held.
+func (c *conn) shut() {
+	if c.mux != nil {
+		c.mux.Close()
+		return
+	}
+	c.abort()
+}
+
+// stale reports that the server has closed an idle connection. Before the first answer over TLS there may be tickets to read, which say
+// nothing.
+func (c *conn) stale() bool {
+	if c.uses == 0 && c.facts.TLSEnd != 0 {
+		return false
+	}
+	return c.src.Stale()
+}
+
+// prove sends the probe and reads its answer; any status is one. It makes the connection a used one. gone says afterwards that the answer
+// closed the connection.
+func (c *conn) prove(ctx context.Context, p wire.Probe) *wire.Error {
+	if p.Path == "" {
+		return nil
+	}
+	var start, end int64
+	var status int
+	if c.mux != nil {
+		f, err := c.mux.Get(ctx, p.Path, p.Header)
+		if err != nil {
+			return probeError(err)
+		}
+		start, end, status = f.FirstWrite, max(f.LastByte, f.HeadAt), f.Status
+	} else {
+		defer context.AfterFunc(ctx, c.abort)()
+		k := c.t.kits.Get().(*kit)
+		defer c.t.kits.Put(k)
+		var to probeSink
+		res := c.exchange(k, &outgoing{method: http.MethodGet, path: p.Path, target: c.target, header: p.Header}, &to)
+		if res.err != nil {
+			return res.err
+		}
+		start, end, status = c.src.FirstWrite(), res.stamp.At, to.status
+		c.gone = !res.reusable
+	}
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	c.t.probes++
+	c.uses++
+	c.lastUsed = c.t.o.Clock.Now()
+	if c.facts.ProbeEnd == 0 {
+		c.facts.ProbeStart, c.facts.ProbeEnd, c.facts.ProbeStatus = start, end, status
+	}
+	return nil
+}
+
+func probeError(err error) *wire.Error {
+	var e *wire.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &wire.Error{Type: "ServerDisconnectedError", Message: "the probe got no answer: " + err.Error()}
+}
+
+// probeSink takes the status and lets the body go.
+type probeSink struct{ status int }
+
+func (s *probeSink) Head(status int, _, _ string, _ wire.Stamp) { s.status = status }
+func (s *probeSink) Data([]byte, wire.Stamp, bool) error        { return nil }
+
+// outgoing is a request as an HTTP/1.1 connection sends it.
+type outgoing struct {
+	method, path string
+	target       *wire.Target
+	header       []wire.Field
+	body         []byte
+	sent         func(at int64) // called once, when the last byte was handed to the kernel
+}
+
+// sink takes an answer; wire.Call is one.
+type sink interface {
+	Head(status int, reason, contentType string, s wire.Stamp)
+	Data(p []byte, s wire.Stamp, last bool) error
+}
+
+// result is how an exchange ended.
+type result struct {
+	err       *wire.Error
+	got       bool // at least one byte of an answer came
+	lost      bool // the connection was closed or reset by the other side
+	reusable  bool
+	stamp     wire.Stamp // of the read that brought the end; zero where there was none
+	lastWrite int64
+	sent      int64 // body bytes
+}
+
+// kit is what one exchange needs and the next can use again.
+type kit struct {
+	br   *bufio.Reader
+	lim  limited
+	out  []byte
+	body chunked
+	req  http.Request // tells http.ReadResponse the method
+}
+
+func newKit() *kit {
+	k := &kit{}
+	k.br = bufio.NewReaderSize(&k.lim, readSize)
+	return k
+}
+
+// limited bounds what a head may take.
+type limited struct {
+	r    io.Reader
+	left int64
+}
+
+var errHeadTooLong = errors.New("the answer's head is longer than 1 MiB")
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, errHeadTooLong
+	}
+	n, err := l.r.Read(p)
+	l.left -= int64(n)
+	return n, err
+}
+
+// exchange sends one request and reads its answer. It returns after the last write and the last read.
+func (c *conn) exchange(k *kit, o *outgoing, to sink) (res result) {
+	k.out = k.out[:0]
+	var err error
+	if k.out, err = appendHead(k.out, o); err != nil {
+		return result{err: &wire.Error{Type: "ValueError", Message: err.Error()}, reusable: true}
+	}
+	k.lim = limited{c.src, headLimit}
+	k.br.Reset(&k.lim)
+	k.req.Method = o.method
+	c.src.Mark()
+	head := len(k.out)
+	inline := min(len(o.body), max(inlineSend-head, 0))
+	k.out = append(k.out, o.body[:inline]...)
+
+	var writing sync.WaitGroup
+	var writeErr error
+	send := func() {
+		n, err := c.src.Write(k.out)
+		res.sent = int64(max(n-head, 0))
+		if rest := o.body[inline:]; err == nil && len(rest) > 0 {
+			n, err = c.src.Write(rest)
+			res.sent += int64(n)
+		}
+		if writeErr = err; err == nil {
+			res.lastWrite = c.src.LastWrite()
+			if o.sent != nil {
+				o.sent(res.lastWrite)
+			}
+		}
+	}
+	if inline == len(o.body) {
+		send()
+	} else {
+		writing.Go(send)
+	}
+	// After a failed write there may still be an answer to read: a server that refuses a request can close before it has read all of it.
+	got, reusable, end, readErr := c.receive(k, to)
+	if readErr != nil || !reusable {
+		c.src.Abort() // also ends a write that the server no longer reads
+	}
+	writing.Wait()
+	res.got, res.stamp = got, end
+	res.reusable = reusable && readErr == nil && writeErr == nil
+	switch {
+	case readErr == nil:
+	case !got && writeErr != nil && !errors.Is(writeErr, net.ErrClosed):
+		res.err, res.lost = lostBefore(writeErr)
+	case !got:
+		res.err, res.lost = lostBefore(readErr)
+	default:
+		res.err = lostWithin(readErr)
+	}
+	return res
+}
+
+// receive reads an answer. got: something came. reusable: the connection is good for another request.
+func (c *conn) receive(k *kit, to sink) (got, reusable bool, end wire.Stamp, err error) {
+	if _, err := k.br.Peek(1); err != nil {
+		return false, false, end, err
+	}
+	var resp *http.Response
+	for {
+		if resp, err = http.ReadResponse(k.br, &k.req); err != nil {
+			return true, false, end, headError{err}
+		}
+		if resp.StatusCode < 100 || resp.StatusCode > 199 {
+			break
+		}
+		if resp.StatusCode == http.StatusSwitchingProtocols {
+			return true, false, end, headError{errors.New("101 Switching Protocols, which was not asked for")}
+		}
+	}
+	k.lim.left = 1<<63 - 1
+	end = c.src.Last()
+	_, reason, _ := strings.Cut(resp.Status, " ")
+	to.Head(resp.StatusCode, reason, resp.Header.Get("Content-Type"), end)
+	n := resp.ContentLength
+	switch {
+	case resp.StatusCode == http.StatusNoContent, resp.StatusCode == http.StatusNotModified, k.req.Method == http.MethodHead:
+		n = 0
+	case len(resp.TransferEncoding) > 0:
+		n = chunkedBody
+	}
+	end, err = k.readBody(c.src, n, end, to)
+	return true, err == nil && !resp.Close && n != toEnd && k.br.Buffered() == 0, end, err
+}
+
+// Kinds of bodies beside those of a known length.
+const (
+	toEnd       = -1 // up to the end of the connection; ContentLength says so
+	chunkedBody = -2
+)
+
+// readBody hands the body to the sink: what is in the buffer comes from one read of the socket, whose stamp it gets.
+func (k *kit) readBody(src stamp.Source, n int64, end wire.Stamp, to sink) (wire.Stamp, error) {
+	k.body = chunked{}
+	for n != 0 {
+		if k.br.Buffered() == 0 {
+			if _, err := k.br.Peek(1); err != nil {
+				switch {
+				case err != io.EOF:
+				case n == toEnd:
+					err = nil
+				case n == chunkedBody:
+					err = errShortChunks
+				default:
+					err = errShortBody
+				}
+				return end, err
+			}
+		}
+		end = src.Last()
+		p, _ := k.br.Peek(k.br.Buffered()) // no error: it is there
+		used, err := len(p), error(nil)
+		switch {
+		case n == chunkedBody:
+			var done bool
+			if used, done, err = k.body.read(p, end, src.Drained(), to); done {
+				n = 0
+			}
+		case n == toEnd:
+			err = to.Data(p, end, src.Drained())
+		default:
+			used = int(min(n, int64(len(p))))
+			err = to.Data(p[:used], end, src.Drained() && used == len(p))
+			n -= int64(used)
+		}
+		if err != nil {
+			return end, err
+		}
+		_, _ = k.br.Discard(used) // no error: it is there
+	}
+	return end, nil
+}

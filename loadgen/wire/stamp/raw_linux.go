@@ -1,0 +1,167 @@
+//go:build linux && (amd64 || arm64 || riscv64 || loong64)
+
+package stamp
+
+import (
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"prefire/loadgen/wire"
+)
+
+// raw reads a TCP socket by recvmsg and takes the kernel's arrival stamp from the control message. Everything a read needs is in the
+// struct, so that a read allocates nothing.
+type raw struct {
+	ok   bool
+	c    *Conn
+	rc   syscall.RawConn
+	recv func(fd uintptr) bool // r.recvmsg, bound once
+
+	msg  syscall.Msghdr
+	iov  syscall.Iovec
+	ctl  [controlSize / 8]uint64 // words, for their alignment
+	room int
+	n    int
+	err  syscall.Errno
+
+	// offset is CLOCK_REALTIME minus the run's clock. It is moved, at each read, just as far as that read's bracket demands: so it follows
+	// steps and slewing of the wall clock, and one slow bracket cannot spoil it.
+	offset int64
+	known  bool
+}
+
+// controlSize has room for the one control message asked for: a header of 16 bytes and a timespec of two 64-bit words.
+const controlSize = 64
+
+// open asks for stamps; ok stays false where the system refuses.
+func (r *raw) open(c *Conn, tcp *net.TCPConn) {
+	rc, err := tcp.SyscallConn()
+	if err != nil {
+		return
+	}
+	var set error
+	// SO_TIMESTAMPNS has 64-bit times on the 64-bit systems that this file is for.
+	err = rc.Control(func(fd uintptr) {
+		set = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_TIMESTAMPNS, 1)
+	})
+	if err != nil || set != nil {
+		return
+	}
+	r.c, r.rc, r.ok = c, rc, true
+	r.recv = r.recvmsg
+	r.msg.Iov, r.msg.Iovlen = &r.iov, 1
+}
+
+// read is net.Conn's Read: RawConn.Read parks the goroutine in Go's poller until there is something, and honours deadlines and Close.
+func (r *raw) read(p []byte) (int, error) {
+	r.iov.Base, r.room = &p[0], len(p)
+	r.iov.SetLen(len(p))
+	err := r.rc.Read(r.recv)
+	r.iov.Base = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case r.err != 0:
+		return 0, &net.OpError{Op: "read", Net: "tcp", Source: r.c.LocalAddr(), Addr: r.c.RemoteAddr(), Err: os.NewSyscallError("recvmsg", r.err)}
+	case r.n == 0:
+		return 0, io.EOF
+	}
+	return r.n, nil
+}
+
+// recvmsg is one attempt; false means that the connection is empty and the poller shall wait.
+func (r *raw) recvmsg(fd uintptr) bool {
+	for {
+		r.msg.Control = (*byte)(unsafe.Pointer(&r.ctl[0]))
+		r.msg.SetControllen(controlSize)
+		before := r.c.clock.Now()
+		n, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.msg)), syscall.MSG_DONTWAIT)
+		switch errno {
+		case 0:
+		case syscall.EINTR:
+			continue
+		case syscall.EAGAIN:
+			r.c.empty = before
+			return false
+		default:
+			r.n, r.err = 0, errno
+			return true
+		}
+		r.n, r.err = int(n), 0
+		if r.n > 0 {
+			r.c.took(r.n, r.room, before, r.stamp())
+		}
+		return true
+	}
+}
+
+// stamp is the stamp of the read just done.
+func (r *raw) stamp() wire.Stamp {
+	wall, ok := r.kernelTime()
+	if !ok {
+		now := r.c.clock.Now()
+		return wire.Stamp{At: now, User: now}
+	}
+	user, low, high := r.bracket()
+	if !r.known {
+		// The first bracket must be narrow: one that was interrupted would put the offset anywhere inside it.
+		for i := 0; i < 8 && high-low > 2000; i++ {
+			if _, l, h := r.bracket(); h-l < high-low {
+				low, high = l, h
+			}
+		}
+		r.offset, r.known = (low+high)/2, true
+	}
+	r.offset = min(max(r.offset, low), high)
+	return wire.Stamp{At: wall - r.offset, User: user, Kernel: true}
+}
+
+// bracket reads the wall clock between two readings of the run's clock: CLOCK_REALTIME minus the run's clock is in [low, high].
+func (r *raw) bracket() (user, low, high int64) {
+	var ts syscall.Timespec
+	user = r.c.clock.Now()
+	// It cannot fail: the clock and the address are valid.
+	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, 0, uintptr(unsafe.Pointer(&ts)), 0)
+	after := r.c.clock.Now()
+	wall := ts.Nano()
+	return user, wall - after, wall - user
+}
+
+// kernelTime walks the control messages for the arrival stamp, in ns of CLOCK_REALTIME.
+func (r *raw) kernelTime() (int64, bool) {
+	const head = syscall.SizeofCmsghdr
+	for b := unsafe.Slice((*byte)(unsafe.Pointer(&r.ctl[0])), controlSize)[:r.msg.Controllen]; len(b) >= head; {
+		h := (*syscall.Cmsghdr)(unsafe.Pointer(&b[0]))
+		size := int(h.Len)
+		if size < head || size > len(b) {
+			return 0, false
+		}
+		if h.Level == syscall.SOL_SOCKET && h.Type == syscall.SCM_TIMESTAMPNS && size >= head+16 {
+			ts := (*syscall.Timespec)(unsafe.Pointer(&b[head]))
+			return ts.Nano(), true
+		}
+		b = b[min(len(b), (size+7)&^7):]
+	}
+	return 0, false
+}
+
+// readable reports that a read would bring bytes, the end, or an error at once.
+func (r *raw) readable() bool {
+	yes := false
+	err := r.rc.Control(func(fd uintptr) {
+		var b [1]byte
+		for {
+			_, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&b[0])), 1,
+				syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
+			if errno == syscall.EINTR {
+				continue
+			}
+			yes = errno != syscall.EAGAIN
+			return
+		}
+	})
+	return yes || err != nil
+}

@@ -1,0 +1,200 @@
+package tokenize
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+)
+
+// special is a token that is written out in the text and never merged.
+type special struct {
+	text string
+	id   int32
+}
+
+// splitter finds the end of the piece that begins at text[at]; merges never cross the ends of pieces. text is valid UTF-8, at < len(text).
+type splitter func(k *classes, text []byte, at int) int
+
+// bpe is a byte-pair encoding whose ids are the ranks of its merges.
+type bpe struct {
+	name     string
+	split    splitter
+	classes  *classes
+	vocab    *vocabulary
+	specials []special
+	size     int
+	mergers  chan *merger // at rest
+}
+
+func newBPE(name string, source decoder, split splitter, specials []special) (*bpe, error) {
+	vocab, err := newVocabulary(source)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
+	}
+	b := &bpe{
+		name: name, split: split, classes: newClasses(), vocab: vocab, specials: specials, size: vocab.len(), mergers: make(chan *merger, 64),
+	}
+	for _, s := range specials {
+		b.size = max(b.size, int(s.id)+1)
+	}
+	return b, nil
+}
+
+func (b *bpe) Name() string   { return b.name }
+func (b *bpe) VocabSize() int { return b.size }
+
+func (b *bpe) Count(text []byte) int {
+	_, n := b.encode(nil, text, false)
+	return n
+}
+
+func (b *bpe) Append(dst []int32, text []byte) []int32 {
+	dst, _ = b.encode(dst, text, true)
+	return dst
+}
+
+func (b *bpe) Decode(dst []byte, ids []int32) ([]byte, error) {
+next:
+	for i, id := range ids {
+		if id >= 0 && int(id) < b.vocab.len() {
+			dst = append(dst, b.vocab.token(id)...)
+			continue
+		}
+		for _, s := range b.specials {
+			if s.id == id {
+				dst = append(dst, s.text...)
+				continue next
+			}
+		}
+		return dst, fmt.Errorf("token %d (number %d of %d) is not in the vocabulary of %s, whose ids are below %d", id, i, len(ids), b.name, b.size)
+	}
+	return dst, nil
+}
+
+// encode appends text's ids to dst if keep is set, and counts them in any case.
+func (b *bpe) encode(dst []int32, text []byte, keep bool) ([]int32, int) {
+	if !utf8.Valid(text) {
+		text = repair(text)
+	}
+	m := b.merger()
+	n, from, seek := 0, 0, 0
+	for {
+		i := bytes.Index(text[seek:], []byte("<|"))
+		if i < 0 {
+			break
+		}
+		seek += i
+		s, ok := b.specialAt(text[seek:])
+		if !ok {
+			seek += 2
+			continue
+		}
+		var k int
+		dst, k = b.segment(dst, text[from:seek], keep, m)
+		n += k + 1
+		if keep {
+			dst = append(dst, s.id)
+		}
+		seek += len(s.text)
+		from = seek
+	}
+	dst, k := b.segment(dst, text[from:], keep, m)
+	b.rest(m)
+	return dst, n + k
+}
+
+// merger gives working memory for one call. A free list of its own, and not a sync.Pool, which allocates anew whenever it likes.
+func (b *bpe) merger() *merger {
+	select {
+	case m := <-b.mergers:
+		return m
+	default:
+		return new(merger)
+	}
+}
+
+func (b *bpe) rest(m *merger) {
+	if cap(m.parts) > 1<<16 {
+		return // one huge piece does not keep its megabytes
+	}
+	select {
+	case b.mergers <- m:
+	default:
+	}
+}
+
+func (b *bpe) specialAt(text []byte) (special, bool) {
+	for _, s := range b.specials {
+		if len(text) >= len(s.text) && string(text[:len(s.text)]) == s.text {
+			return s, true
+		}
+	}
+	return special{}, false
+}
+
+// segment encodes text that holds no special token.
+func (b *bpe) segment(dst []int32, text []byte, keep bool, m *merger) ([]int32, int) {
+	n := 0
+	for at := 0; at < len(text); {
+		end := b.split(b.classes, text, at)
+		id := b.vocab.find(text, at, end)
+		if id != none {
+			at = end
+			n++
+			if keep {
+				dst = append(dst, id)
+			}
+			continue
+		}
+		ids := m.merge(b.vocab, text[at:end])
+		at = end
+		n += len(ids)
+		if keep {
+			dst = append(dst, ids...)
+		}
+	}
+	return dst, n
+}
+
+// repair replaces each maximal ill-formed part of text by U+FFFD, as the Unicode standard recommends (chapter 3, "U+FFFD Substitution of
+// Maximal Subparts") and Python does.
+func repair(text []byte) []byte {
+	out := make([]byte, 0, len(text)+len(text)/2)
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		if r != utf8.RuneError || size != 1 {
+			out = append(out, text[:size]...)
+			text = text[size:]
+			continue
+		}
+		out = utf8.AppendRune(out, utf8.RuneError)
+		text = text[illFormed(text):]
+	}
+	return out
+}
+
+// illFormed is the length of the maximal ill-formed part that text begins with: the longest start of a well-formed sequence, or one byte.
+func illFormed(text []byte) int {
+	// The second byte's range depends on the first; all later ones are 80 to BF.
+	low, high, length := byte(0x80), byte(0xBF), 1
+	switch c := text[0]; {
+	case c == 0xE0:
+		low, length = 0xA0, 3
+	case c == 0xED:
+		high, length = 0x9F, 3
+	case c >= 0xE1 && c <= 0xEF:
+		length = 3
+	case c == 0xF0:
+		low, length = 0x90, 4
+	case c == 0xF4:
+		high, length = 0x8F, 4
+	case c >= 0xF1 && c <= 0xF3:
+		length = 4
+	}
+	n := 1
+	for n < length && n < len(text) && text[n] >= low && text[n] <= high {
+		low, high = 0x80, 0xBF
+		n++
+	}
+	return n
+}
