@@ -41,6 +41,7 @@ type stream struct {
 	writing    bool  // bytes of it are in the batch that is being written
 	closing    bool  // END_STREAM has been put into a batch
 	firstWrite int64
+	began      int64 // right before the latest write
 	lastWrite  int64
 	sent       int64
 	frames     uint64 // Conn.frames right before firstWrite
@@ -114,6 +115,10 @@ func (st *stream) finishLocked(r result) {
 	silent := r.why == wire.ByTimeout && st.id != 0 && c.frames.Load() == st.frames
 	c.forget(st, r.reset)
 	f.FirstWrite, f.LastWrite, f.Sent = st.firstWrite, st.lastWrite, st.sent
+	if f.HeadAt >= st.began && f.HeadAt < f.LastWrite {
+		// The answer was there before the writer was scheduled again after its write, so the bytes were out by then.
+		f.LastWrite = f.HeadAt
+	}
 	drained := c.down != nil && c.inFlight() == 0
 	timeout := st.call.Timeout
 	c.mu.Unlock()

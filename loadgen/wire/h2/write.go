@@ -106,9 +106,10 @@ func (c *Conn) compose() (st *stream, acks int, bye *goodbye) {
 	}
 	if st != nil {
 		st.writing = true
+		frames := c.frames.Load()
+		st.began = c.o.Clock.Now()
 		if st.firstWrite == 0 {
-			st.frames = c.frames.Load()
-			st.firstWrite = c.o.Clock.Now()
+			st.frames, st.firstWrite = frames, st.began
 		}
 	}
 	return st, acks, nil

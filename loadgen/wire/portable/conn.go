@@ -128,6 +128,7 @@ type result struct {
 	reusable  bool
 	stamp     wire.Stamp // of the read that brought the end; zero where there was none
 	lastWrite int64
+	oneWrite  bool  // the request went out in one write
 	sent      int64 // body bytes
 }
 
@@ -195,6 +196,7 @@ func (c *conn) exchange(k *kit, o *outgoing, to sink) (res result) {
 		}
 	}
 	if inline == len(o.body) {
+		res.oneWrite = true
 		send()
 	} else {
 		writing.Go(send)

@@ -3,6 +3,7 @@ package portable_test
 import (
 	"testing"
 
+	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/fake"
 	"prefire/loadgen/wire/portable"
 	"prefire/loadgen/wire/wiretest"
@@ -21,4 +22,10 @@ func TestConformance(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestHTTP(t *testing.T) {
+	wiretest.RunHTTP(t, wiretest.HTTPSetup{Kinds: wiretest.Kinds(), New: func(s wiretest.Seams) wire.Transport {
+		return portable.New(portable.Options{Clock: s.Clock, Resolver: s.Resolver, Dial: s.Dial})
+	}})
 }

@@ -76,6 +76,10 @@ func (r *request) run(c *conn) {
 	r.t.kits.Put(k)
 	f := &r.call.Facts
 	f.FirstWrite, f.LastWrite, f.Sent = c.src.FirstWrite(), res.lastWrite, res.sent
+	if res.oneWrite && f.HeadAt != 0 {
+		// The kernel had the last byte before the answer came, however late the write returned.
+		f.LastWrite = min(f.LastWrite, f.HeadAt)
+	}
 	now := r.t.o.Clock.Now()
 	caught := res.err != nil && !res.got && res.lost && f.ConnUse > 1 && now-f.FirstWrite < int64(idleRace)
 	if caught && r.again(c) {

@@ -58,6 +58,7 @@ type Server struct {
 	seen  []Seen
 	conns int
 	n     int
+	last  int // answers after which a connection is closed; 0 = none
 	open  map[net.Conn]bool
 }
 
@@ -117,6 +118,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	st.uses++
 	probe := r.Method == http.MethodGet
 	s.seen = append(s.seen, Seen{st.n, st.uses, probe, r.Header, r.Host, r.Proto, string(body)})
+	if s.last > 0 && st.uses%s.last == 0 {
+		w.Header().Set("Connection", "close")
+	}
 	n := s.n
 	if !probe {
 		s.n++
@@ -160,6 +164,9 @@ func (s *Server) Seen() []Seen {
 
 // Conns is how many connections there were.
 func (s *Server) Conns() int { s.mu.Lock(); defer s.mu.Unlock(); return s.conns }
+
+// CloseAfter has each connection closed after n answers, probes counted.
+func (s *Server) CloseAfter(n int) { s.mu.Lock(); defer s.mu.Unlock(); s.last = n }
 
 // CloseIdle closes all connections that are open now, which the caller knows to be idle.
 func (s *Server) CloseIdle() {
