@@ -533,7 +533,13 @@ func warming(t *testing.T, c int, models string, infer fake.Script) (*rig, *open
 			var m loadgen.Model
 			_, err := fmt.Sscan(string(body), &m.ID, &m.MaxLen)
 			return []loadgen.Model{m}, err
-		}}
+		},
+		ErrorText: func(body string) string { return strings.Trim(body, "{}") },
+		ContextFigures: func(text string) (limit, asked int, ok bool) {
+			n, _ := fmt.Sscanf(text, "limit %d asked %d", &limit, &asked)
+			return limit, asked, n == 2
+		},
+	}
 	return r, o
 }
 
@@ -583,10 +589,12 @@ func TestPrewarmEndsARunThatEveryRequestWouldFail(t *testing.T) {
 		infer        fake.Script
 		want         []string
 	}{
-		{"401", "m 1000", status(401, "no key"), []string{"http://fake/v1/chat/completions", "answered 401 Unauthorized: no key", "--api-key"}},
+		{"401", "m 1000", status(401, "{no key}"), []string{"http://fake/v1/chat/completions", "answered 401 Unauthorized: no key", "--api-key"}},
 		{"403", "m 1000", status(403, "not you"), []string{"answered 403 Forbidden: not you", "--api-key"}},
 		{"404", "other 1000", status(404, "no such model"), []string{"answered 404 Not Found: no such model", `"m"`, "the server lists: other", "--model"}},
 		{"400", "m 12", status(400, "too long"), []string{"answered 400 Bad Request: too long", "10 tokens by our count", "max_model_len is 12"}},
+		{"400 for the context", "m 12", status(400, "{limit 12 asked 13}"), []string{`model "m" is too small`, "10 tokens by our count", "13 tokens at least by the server's own",
+			"max_model_len is 12", "the server said: limit 12 asked 13"}},
 		{"302", "m 1000", status(302, ""), []string{"answered 302", "redirects are not followed"}},
 		// 10 of our tokens were 25 of the server's, so the longest prompt of 10 is 25 there; with 100 output tokens 125 of 124.
 		{"context", "m 124", fine, []string{`model "m" is too small`, "10 tokens by our count is 25 by the server's own", "100 output tokens 125 in all", "max_model_len is 124"}},

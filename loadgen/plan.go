@@ -52,7 +52,12 @@ type Prewarm struct {
 	Timeout   time.Duration // of the throwaway and of each probe
 	// Models reads the body of the model list; nil = the list is not asked for.
 	Models func(body []byte) ([]Model, error)
-	Model  string // the run's own
+	// ErrorText takes the server's own words out of the body of an error; nil = the body is the words.
+	ErrorText func(body string) string
+	// ContextFigures reads an error's words that say that a request does not fit the model's context: the context, and how many tokens
+	// were asked for, at least; nil = no such words are known.
+	ContextFigures func(text string) (limit, asked int, ok bool)
+	Model          string // the run's own
 	// Input and Output are the longest prompt (client count) and the output limit of the run, for the check against the model's
 	// context; 0 = not known, not checked.
 	Input, Output int

@@ -139,12 +139,23 @@ const retryPause = 500_000_000
 // refused reports what ends the run: an answer that every request of the run would get too. A busy or broken server (429, 5xx, a broken or
 // empty stream, a timeout) is none of these.
 func (r *run) refused(t *Target, w *TargetWarmth, inf *Inference, status int) error {
-	msg := ""
+	pw := &r.plan.Prewarm
+	said, msg := inf.Err.Message, ""
+	if pw.ErrorText != nil {
+		said = pw.ErrorText(said)
+	}
+	if status == 400 && pw.ContextFigures != nil {
+		if limit, asked, ok := pw.ContextFigures(said); ok {
+			return &PrewarmError{URL: t.URL, Msg: fmt.Sprintf(
+				"the context of model %q is too small: a prompt of %d tokens by our count, with %d output tokens for the throwaway, is %d tokens at least by the server's own count "+
+					"(its chat template in it), and max_model_len is %d; %s; the server said: %s", pw.Model, inf.Input.N, pw.MaxTokens, asked, limit, contextHint, said)}
+		}
+	}
 	switch {
 	case status == 401 || status == 403:
 		msg = "check --api-key"
 	case status == 404:
-		msg = fmt.Sprintf("check --model (%q was asked for%s) and the path (%s)", r.plan.Prewarm.Model, listed(w.Listed), t.Wire.Path)
+		msg = fmt.Sprintf("check --model (%q was asked for%s) and the path (%s)", pw.Model, listed(w.Listed), t.Wire.Path)
 	case status >= 300 && status < 400:
 		msg = "redirects are not followed: give the final address with --url"
 	case status >= 400 && status < 500 && status != 429 && status != 408:
@@ -155,8 +166,10 @@ func (r *run) refused(t *Target, w *TargetWarmth, inf *Inference, status int) er
 	default:
 		return nil
 	}
-	return &PrewarmError{URL: t.URL + t.Wire.Path, Msg: fmt.Sprintf("answered %d %s: %s; %s", status, inf.Err.Type, inf.Err.Message, msg)}
+	return &PrewarmError{URL: t.URL + t.Wire.Path, Msg: fmt.Sprintf("answered %d %s: %s; %s", status, inf.Err.Type, said, msg)}
 }
+
+const contextHint = "ask for shorter prompts or fewer output tokens, or serve the model with a larger --max-model-len"
 
 func listed(ids []string) string {
 	if len(ids) == 0 {
@@ -180,8 +193,8 @@ func (r *run) fits(t *Target, w *TargetWarmth, inf *Inference) error {
 	}
 	return &PrewarmError{URL: t.URL, Msg: fmt.Sprintf(
 		"the context of model %q is too small: a prompt of %d tokens by our count is %d by the server's own (its chat template in it), with %d output tokens %d in all, "+
-			"and max_model_len is %d; ask for shorter prompts or fewer output tokens, or serve the model with a larger --max-model-len",
-		pw.Model, pw.Input, prompt, pw.Output, prompt+int64(pw.Output), w.MaxModelLen)}
+			"and max_model_len is %d; %s",
+		pw.Model, pw.Input, prompt, pw.Output, prompt+int64(pw.Output), w.MaxModelLen, contextHint)}
 }
 
 // models asks for the model list. Whatever goes wrong with it is no reason not to run: the throwaway decides.

@@ -358,8 +358,8 @@ func FuzzAppendEvent(f *testing.F) {
 	})
 }
 
-var chunk = []byte(`data: {"id":"chatcmpl-948de6b95a66eaad","object":"chat.completion.chunk","created":1796058515,"model":"tiny","choices":[{"index":0,` +
-	`"delta":{"content":" feedforward"},"logprobs":null,"finish_reason":null,"token_ids":null}]}` + "\n\n")
+var chunk = []byte(`data: {"id":"chatcmpl-948de6b95a66eaad","object":"chat.completion.chunk","created":1796058515,"model":"tiny",` +
+	`"choices":[{"index":0,"delta":{"content":" feedforward"},"logprobs":null,"finish_reason":null,"token_ids":null}]}` + "\n\n")
 
 func TestEventAllocatesNothing(t *testing.T) {
 	stream := append(bytes.Repeat(chunk, 3), "event: e\nid: 1\n: c\ndata: a\ndata: b\r\n\r\n"...)

@@ -98,6 +98,11 @@ func TestFitErrors(t *testing.T) {
 	if got, err := f.Fit(nil, []byte("one two"), nil, 2, rng); err != nil || string(got) != "one two" {
 		t.Errorf("got %q, %v", got, err)
 	}
+	want := "no text was found that makes the fixed words (1 tokens) a text of exactly 2 tokens; a target a few tokens away, or fixed words that " +
+		"end with a space, will do"
+	if _, err := f.Fit(nil, []byte("it"), []byte("'s"), 2, rng); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
 	if _, err := f.Fit(nil, nil, nil, -1, rng); !errors.As(err, &short) {
 		t.Errorf("a negative target gives %v", err)
 	}
@@ -189,17 +194,18 @@ func TestFitNumbered(t *testing.T) {
 
 func TestFitFollowsTheSeed(t *testing.T) {
 	f := fitters["o200k_base"]()
-	make := func(seed uint64) string {
-		text, err := f.Fit(nil, nil, nil, 64, rand.New(rand.NewPCG(seed, 0)))
+	text := func(seed uint64) string {
+		made, err := f.Fit(nil, nil, nil, 64, rand.New(rand.NewPCG(seed, 0)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(text)
+		return string(made)
 	}
-	if make(1) != make(1) {
-		t.Error("the same seed gives two texts")
+	first := text(1)
+	if again := text(1); again != first {
+		t.Errorf("the same seed gives %q and %q", first, again)
 	}
-	if make(1) == make(2) {
+	if text(2) == first {
 		t.Error("two seeds give the same text")
 	}
 	other, err := NewFitter(opened["o200k_base"](), 43)

@@ -79,6 +79,44 @@ func TestVocabulary(t *testing.T) {
 	})
 }
 
+// list is a vocabulary of these tokens.
+type list []string
+
+func (l list) Decode(ids []uint) (string, error) {
+	if ids[0] >= uint(len(l)) {
+		return "", fmt.Errorf("no token %d", ids[0])
+	}
+	return l[ids[0]], nil
+}
+
+func TestBadVocabulary(t *testing.T) {
+	var bytes list
+	for c := range 256 {
+		bytes = append(bytes, string([]byte{byte(c)}))
+	}
+	for want, l := range map[string]list{
+		`tokenizer test: its vocabulary holds the token "x" twice`: append(slices.Clone(bytes), "xy", "x"),
+		`tokenizer test: its vocabulary lacks the byte 0xff`:       bytes[:255],
+		`tokenizer test: its vocabulary lacks the byte 0x00`:       nil,
+	} {
+		if _, err := newBPE("test", l, splitO200k, nil); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// A merger that has worked on a huge piece is not kept.
+func TestMemoryIsGivenBack(t *testing.T) {
+	b := open("cl100k_base").(*bpe)
+	b.Count([]byte("xyzzyxyzzy"))
+	b.Count(bytes.Repeat([]byte("a"), 1<<18))
+	for len(b.mergers) > 0 {
+		if m := <-b.mergers; cap(m.parts) > 1<<16 {
+			t.Errorf("room for %d parts is kept", cap(m.parts))
+		}
+	}
+}
+
 func TestClasses(t *testing.T) {
 	k := newClasses()
 	for _, c := range []struct {

@@ -16,9 +16,9 @@ import (
 	"prefire/internal/fakellm"
 )
 
-// runMock runs `prefire mock` with args until stop is called, which returns its exit code and what it wrote to stderr. line is what it printed.
-func runMock(t *testing.T, args ...string) (line string, stop func() (int, string)) {
-	t.Helper()
+// runMock runs `prefire mock` with args until stop is called, which returns its exit code and what it wrote to stderr. line is what it
+// printed; "" where it ended instead.
+func runMock(args ...string) (line string, stop func() (int, string)) {
 	r, w := io.Pipe()
 	signals := make(chan os.Signal, 1)
 	var stderr bytes.Buffer
@@ -45,13 +45,14 @@ func runMock(t *testing.T, args ...string) (line string, stop func() (int, strin
 func TestMockServesUntilASignal(t *testing.T) {
 	dir := t.TempDir()
 	log, cert := filepath.Join(dir, "log.jsonl"), filepath.Join(dir, "cert.pem")
-	line, stop := runMock(t, "--tls", "--tls-cert-out", cert, "--log", log, "--model", "org/m", "--ttft", "2ms", "--itl", "1ms",
+	line, stop := runMock("--tls", "--tls-cert-out", cert, "--log", log, "--model", "org/m", "--ttft", "2ms", "--itl", "1ms",
 		"--prefill-per-token", "20us", "--close-after", "4", "--slots", "3", "--refuse", "429")
 	url, settings, _ := strings.Cut(strings.TrimPrefix(line, "prefire mock: listening on "), " ")
 	if !strings.HasPrefix(url, "https://127.0.0.1:") {
 		t.Fatalf("it printed %q", line)
 	}
-	if want := "(ttft 2ms, + 20µs per prompt token, itl 1ms, 3 slots, then 429, close after 4 answers, keep-alive 5s, model org/m)\n"; settings != want {
+	const want = "(ttft 2ms, + 20µs per prompt token, itl 1ms, 3 slots, then 429, close after 4 answers, keep-alive 5s, model org/m)\n"
+	if settings != want {
 		t.Errorf("settings %q, want %q", settings, want)
 	}
 	pem, err := os.ReadFile(cert)
@@ -106,7 +107,7 @@ func TestMockRefusesWhatCannotBe(t *testing.T) {
 		{"--nothing", "unknown flag: --nothing"},
 		{"extra", `unknown command "extra" for "prefire mock"`},
 	} {
-		line, stop := runMock(t, strings.Fields(c.args)...)
+		line, stop := runMock(strings.Fields(c.args)...)
 		code, stderr := stop()
 		if line != "" || code != 1 || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: printed %q, exit %d, stderr %q; want %q", c.args, line, code, stderr, c.want)

@@ -158,6 +158,8 @@ func makePlan(cfg *config.Config, header *endpoint.Header, env func(string) (str
 			}
 			return models, err
 		},
+		ErrorText:      endpoint.ErrorText,
+		ContextFigures: endpoint.ContextFigures,
 	}
 	return p, p.Validate()
 }

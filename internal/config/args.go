@@ -149,7 +149,7 @@ func (all *flags) judge() error {
 		case Notice:
 			all.notices = append(all.notices, fmt.Sprintf("%s has no effect: %s.", s.given, f.Reason))
 		case Refused:
-			if _, ok := choose(value, f.Same); ok || f.Kind == Bool && value == "false" {
+			if f.changesNothing(value) {
 				continue
 			}
 			refused = append(refused, fmt.Sprintf("%s: %s.", s.given, f.Reason))
@@ -159,6 +159,16 @@ func (all *flags) judge() error {
 		return nil
 	}
 	return &Error{Title: titleParse, Msg: strings.Join(refused, "\n")}
+}
+
+// changesNothing reports whether value asks a Refused flag for what prefire does anyway. A switch is off by default unless Same says true.
+func (f *Flag) changesNothing(value string) bool {
+	if f.Kind == Bool {
+		on, _ := boolean(value)
+		return on == slices.Contains(f.Same, "true")
+	}
+	_, ok := choose(value, f.Same)
+	return ok
 }
 
 // parseError turns pflag's errors into aiperf's words.

@@ -1,4 +1,5 @@
-// Package config reads the command line and the config files of both dialects into one resolved Config, with the origin of each value.
+// Package config reads the command line and the config files of both dialects into one resolved Config. Every value keeps its origin until
+// then, so that a message names the flag, or the file, line, column and key, it came from.
 package config
 
 import (
@@ -25,13 +26,13 @@ type Config struct {
 	Endpoint  Endpoint
 	Dataset   Dataset
 	Phases    []Phase
-	Tokenizer string // "" = the model's name (resolved by the caller)
+	Tokenizer string // the one asked for, builtin for a placeholder model, else the model's name
 	Artifacts Artifacts
 	Seed      *uint64 // nil = drawn from the system
-	UI        string  // dashboard | simple | none | "" = not given
+	UI        string  // dashboard | simple | none | "" = not given: the caller decides by its terminal, and tells Settle
 	Verbose   int     // 0, 1 = -v, 2 = -vv
 
-	Client         string // auto | portable | reactor
+	Client         string // auto | portable
 	Prewarm        bool
 	IncludeCold    bool
 	StreamsPerConn int
@@ -42,7 +43,7 @@ type Config struct {
 	// (config.Map), slices and scalars.
 	Input Map
 	// Command is the command line for run_info.cli_command: one that can be run again, secrets redacted.
-	Command string
+	Command string // with aiperf as the program; CommandLine makes it for another name
 }
 
 // Endpoint is where and how requests go.
@@ -65,6 +66,9 @@ type KeyValue struct {
 	Key   string
 	Value any // string, bool, int64, float64, nil, Map, []any
 }
+
+// JSON is the value as JSON.
+func (kv KeyValue) JSON() ([]byte, error) { return appendJSON(nil, kv.Value) }
 
 // Map is an ordered mapping, written as a JSON object in its order.
 type Map []KeyValue
@@ -93,7 +97,7 @@ type Variable struct {
 type Phase struct {
 	Name        string
 	Kind        metrics.Kind
-	Concurrency int
+	Concurrency int           // sessions in flight
 	Requests    int64         // 0 = no such stop
 	Sessions    int64         // 0 = no such stop
 	Duration    time.Duration // 0 = no such stop

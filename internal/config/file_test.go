@@ -17,7 +17,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // The file and command line of the long-context procedure, unchanged.
 func TestLongContextFileAsWritten(t *testing.T) {
 	args := []string{
-		"--config", "longcontext.yaml", "--api-key", "k", "--concurrency", "10", "--ui", "none", "--no-gpu-telemetry", "--no-server-metrics",
+		"--config", "longcontext.yaml", "--api-key", "k", "--concurrency", "10", "--ui", "none", "--no-gpu-telemetry",
+		"--no-server-metrics",
 		"--artifact-dir", "results/longcontext/vllm_REPLACE-MODEL-NAME/isl1024",
 	}
 	c, err := Parse(args, noEnv, files(map[string]string{"longcontext.yaml": fixture(t, "longcontext.yaml")}))
@@ -26,12 +27,14 @@ func TestLongContextFileAsWritten(t *testing.T) {
 	}
 	want := Config{
 		Dialect: Older, File: "longcontext.yaml", Models: []string{"vllm/REPLACE-MODEL-NAME"},
-		Endpoint: Endpoint{URLs: []string{"https://ENDPOINT/v1"}, Type: "chat", Streaming: true, APIKey: "k", Timeout: 6 * time.Hour, HTTP: "auto"},
+		Endpoint: Endpoint{URLs: []string{"https://ENDPOINT/v1"}, Type: "chat", Streaming: true, APIKey: "k", Timeout: 6 * time.Hour,
+			HTTP: "auto"},
 		Dataset: Dataset{
 			Name: "synthetic_long", Input: Length{Mean: 1024}, Output: Length{Mean: 128}, MaxTotalTokens: 1152,
 			Template: "Summarize the following text concisely: {{text}}",
 			Variables: []Variable{{"text", []string{
-				"artificial intelligence", "quantum computing", "blockchain technology", "climate change", "machine learning", "renewable energy",
+				"artificial intelligence", "quantum computing", "blockchain technology", "climate change", "machine learning",
+				"renewable energy",
 			}}},
 		},
 		Phases: []Phase{{
@@ -40,8 +43,10 @@ func TestLongContextFileAsWritten(t *testing.T) {
 		Tokenizer: "builtin", UI: "none", Client: "auto", Prewarm: true, StreamsPerConn: 16,
 		Artifacts: Artifacts{Dir: "results/longcontext/vllm_REPLACE-MODEL-NAME/isl1024"},
 		Notices: []string{
-			"longcontext.yaml is read in the older config dialect, because datasets is a mapping in line 10; sessions are concurrent sessions there.",
-			"longcontext.yaml:22:25: benchmark.datasets.strategy.max_total_tokens: max_total_tokens is 1152, input 1024 + output 128 is 1152; the rule " +
+			"longcontext.yaml is read in the older config dialect, because datasets is a mapping in line 10; sessions are concurrent " +
+				"sessions there.",
+			"longcontext.yaml:22:25: benchmark.datasets.strategy.max_total_tokens: max_total_tokens is 1152, input 1024 + output 128 is " +
+				"1152; the rule " +
 				"max_total_tokens >= input + output + 16 asks for 1168.",
 		},
 		Command: "aiperf profile --config 'longcontext.yaml' --api-key '<redacted>' --concurrency 10 --ui 'none' --no-gpu-telemetry " +
@@ -71,10 +76,12 @@ func TestLongContextTotals(t *testing.T) {
 		err        string
 	}{
 		{"1024", "1168", "", ""},
-		{"1024", "1167", place + "max_total_tokens is 1167, input 1024 + output 128 is 1152; the rule max_total_tokens >= input + output + 16 asks for " +
+		{"1024", "1167", place + "max_total_tokens is 1167, input 1024 + output 128 is 1152; the rule max_total_tokens >= input + " +
+			"output + 16 asks for " +
 			"1168.", ""},
 		{"512", "1152", "", ""},
-		{"1025", "1152", "", place + "max_total_tokens is 1152, input 1025 + output 128 is 1153: the requests do not fit. Raise max_total_tokens to 1169, or " +
+		{"1025", "1152", "", place + "max_total_tokens is 1152, input 1025 + output 128 is 1153: the requests do not fit. Raise " +
+			"max_total_tokens to 1169, or " +
 			"shorten input_tokens (--isl) or output_tokens (--osl)."},
 	}
 	for _, tt := range tests {
@@ -93,8 +100,10 @@ func TestLongContextTotals(t *testing.T) {
 }
 
 func TestOlderDialect(t *testing.T) {
-	const head = "benchmark:\n  model: m\n  endpoint: {url: h}\n  datasets:\n    d: [{name: n}]\n    strategy: {type: fixed, input_tokens: 64}\n"
-	c := mustParse(t, head+"  phases: [{type: concurrency, sessions: 4, requests: 9, kind: warmup}, {type: concurrency, duration: 5m, grace_period: 2m}]\n")
+	const head = "benchmark:\n  model: m\n  endpoint: {url: h}\n  datasets:\n    d: [{name: n}]\n    strategy: {type: fixed, " +
+		"input_tokens: 64}\n"
+	c := mustParse(t, head+"  phases: [{type: concurrency, sessions: 4, requests: 9, kind: warmup}, {type: concurrency, duration: 5m, "+
+		"grace_period: 2m}]\n")
 	want := []Phase{
 		{Name: "warmup", Kind: metrics.Warmup, Concurrency: 4, Requests: 9, Grace: Infinite},
 		{Name: "profiling_1", Concurrency: 1, Duration: 5 * time.Minute, Grace: 2 * time.Minute},
@@ -183,14 +192,21 @@ benchmark:
 	for name, yaml := range map[string]string{
 		"shorthands": "benchmark:\n  model: m\n  endpoint: {url: h, timeout: 20s}\n  dataset: {isl: 8}\n" +
 			"  phases: {type: concurrency, requests: 5, concurrency: 3}\n",
-		"a list of models":    minimal("phases: {type: concurrency, requests: 5, concurrency: 3}\n  endpoint: {url: h, timeout: 20}"),
-		"profiling":           "benchmark:\n  models: [m]\n  endpoint: {url: h, timeout: 20}\n  dataset: {isl: 8}\n  profiling: {type: concurrency, requests: 5, concurrency: 3}\n",
-		"JSON":                `{"benchmark": {"model": "m", "endpoint": {"url": "h", "timeout": 20.0}, "dataset": {"isl": 8}, "phases": {"type": "concurrency", "requests": 5, "concurrency": 3}}}`,
-		"JSON with tabs":      "{\n\t\"benchmark\": {\n\t\t\"model\": \"m\",\n\t\t\"endpoint\": {\"url\": \"h\", \"timeout\": 20},\n\t\t\"dataset\": {\"isl\": 8},\n\t\t\"phases\": {\"type\": \"concurrency\", \"requests\": 5, \"concurrency\": 3}\n\t}\n}\n",
-		"flat":                "model: m\nendpoint: {url: h, timeout: 20}\ndataset: {isl: 8}\nphases: {type: concurrency, requests: 5, concurrency: 3}\n",
-		"anchors and merging": "benchmark:\n  model: &m m\n  endpoint: {url: h, timeout: 20}\n  dataset: {isl: 8}\n  phases:\n    - <<: &p {type: concurrency, requests: 4}\n      name: profiling\n      requests: 5\n      concurrency: 3\n",
-		"numbers as text":     "benchmark:\n  model: m\n  endpoint: {url: h, timeout: \"20\"}\n  dataset: {isl: \"8\"}\n  phases: {type: concurrency, requests: \"5\", concurrency: 3.0}\n",
-		"Windows line ends":   strings.ReplaceAll("benchmark:\n  model: m\n  endpoint: {url: h, timeout: 20}\n  dataset: {isl: 8}\n  phases: {type: concurrency, requests: 5, concurrency: 3}\n", "\n", "\r\n"),
+		"a list of models": minimal("phases: {type: concurrency, requests: 5, concurrency: 3}\n  endpoint: {url: h, timeout: 20}"),
+		"profiling": "benchmark:\n  models: [m]\n  endpoint: {url: h, timeout: 20}\n  dataset: {isl: 8}\n  profiling: {type: " +
+			"concurrency, requests: 5, concurrency: 3}\n",
+		"JSON": `{"benchmark": {"model": "m", "endpoint": {"url": "h", "timeout": 20.0}, "dataset": {"isl": 8}, "phases": {"type": "concurrency", "requests": 5, "concurrency": 3}}}`,
+		"JSON with tabs": "{\n\t\"benchmark\": {\n\t\t\"model\": \"m\",\n\t\t\"endpoint\": {\"url\": \"h\", \"timeout\": " +
+			"20},\n\t\t\"dataset\": {\"isl\": 8},\n\t\t\"phases\": {\"type\": \"concurrency\", \"requests\": 5, \"concurrency\": " +
+			"3}\n\t}\n}\n",
+		"flat": "model: m\nendpoint: {url: h, timeout: 20}\ndataset: {isl: 8}\nphases: {type: concurrency, requests: 5, " +
+			"concurrency: 3}\n",
+		"anchors and merging": "benchmark:\n  model: &m m\n  endpoint: {url: h, timeout: 20}\n  dataset: {isl: 8}\n  phases:\n    - <<: " +
+			"&p {type: concurrency, requests: 4}\n      name: profiling\n      requests: 5\n      concurrency: 3\n",
+		"numbers as text": "benchmark:\n  model: m\n  endpoint: {url: h, timeout: \"20\"}\n  dataset: {isl: \"8\"}\n  phases: " +
+			"{type: concurrency, requests: \"5\", concurrency: 3.0}\n",
+		"Windows line ends": strings.ReplaceAll("benchmark:\n  model: m\n  endpoint: {url: h, timeout: 20}\n  dataset: {isl: 8}\n  "+
+			"phases: {type: concurrency, requests: 5, concurrency: 3}\n", "\n", "\r\n"),
 	} {
 		if name == "a list of models" {
 			yaml = strings.Replace(strings.Replace(yaml, "model: m", "models: [m]", 1), "endpoint: {url: h}\n  ", "", 1)
@@ -204,7 +220,8 @@ benchmark:
 func TestFlatFilesAreNoted(t *testing.T) {
 	c := mustParse(t, "model: m\nendpoint: {url: h}\ndataset: {isl: 8}\nphases: {type: concurrency, requests: 5}\n", "--no-gpu-telemetry",
 		"--no-server-metrics")
-	want := []string{"run.yaml uses pre-restructure flat shape (top-level keys: ['model', 'endpoint', 'dataset', 'phases']); auto-migrated: read as if " +
+	want := []string{"run.yaml uses pre-restructure flat shape (top-level keys: ['model', 'endpoint', 'dataset', 'phases']); " +
+		"auto-migrated: read as if " +
 		"they stood below benchmark."}
 	if !slices.Equal(c.Notices, want) {
 		t.Errorf("notices %q, want %q", c.Notices, want)
@@ -244,7 +261,8 @@ benchmark:
 }
 
 func TestFlagsOverAFile(t *testing.T) {
-	const two = "phases: [{name: warmup, type: concurrency, requests: 3, concurrency: 2}, {name: p, kind: profiling, type: concurrency, duration: 20, " +
+	const two = "phases: [{name: warmup, type: concurrency, requests: 3, concurrency: 2}, {name: p, kind: profiling, type: concurrency, " +
+		"duration: 20, " +
 		"concurrency: 4}]"
 	warm := Phase{Name: "warmup", Kind: metrics.Warmup, Concurrency: 2, Requests: 3, Grace: Infinite}
 	main := Phase{Name: "p", Concurrency: 4, Duration: 20 * time.Second}
@@ -288,8 +306,10 @@ func TestFlagsOverAFile(t *testing.T) {
 }
 
 func TestDatasetSeed(t *testing.T) {
-	const yaml = "random_seed: 3\nbenchmark:\n  model: m\n  endpoint: {url: h}\n  dataset: {isl: 8, random_seed: 4}\n  phases: {type: concurrency, requests: 1}\n"
-	want := "run.yaml:5:34: benchmark.dataset.random_seed: two seeds: random_seed is 3 at the top level and 4 in the dataset. prefire draws everything " +
+	const yaml = "random_seed: 3\nbenchmark:\n  model: m\n  endpoint: {url: h}\n  dataset: {isl: 8, random_seed: 4}\n  phases: {type: " +
+		"concurrency, requests: 1}\n"
+	want := "run.yaml:5:34: benchmark.dataset.random_seed: two seeds: random_seed is 3 at the top level and 4 in the dataset. prefire " +
+		"draws everything " +
 		"from one; give one of them."
 	if got := message(t, yaml); got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -304,12 +324,13 @@ func TestDatasetSeed(t *testing.T) {
 
 func TestBadFiles(t *testing.T) {
 	const ok = "phases: {type: concurrency, requests: 5}"
-	const older = "benchmark:\n  model: m\n  endpoint: {url: h}\n  datasets:\n    d: [{name: n}]\n    strategy: {type: fixed, input_tokens: 64}\n" +
+	const older = "benchmark:\n  model: m\n  endpoint: {url: h}\n  datasets:\n    d: [{name: n}]\n    strategy: {type: fixed, " +
+		"input_tokens: 64}\n" +
 		"  phases: {type: concurrency, requests: 5}\n"
 	edit := func(text, old, with string) string { return strings.Replace(text, old, with, 1) }
 	tests := []struct {
 		name, yaml string
-		want       string // "" lines joined; each must be a line of the message
+		want       string // the message, without its first line where that counts the problems
 	}{
 		{"empty", " \n# nothing\n", "run.yaml: Configuration file is empty."},
 		{"a list", "- a\n", "run.yaml:1:1: a config file is a mapping of keys to values; found a list of 1."},
@@ -322,118 +343,211 @@ func TestBadFiles(t *testing.T) {
 		{"a tag", "a: !foo b\n", "run.yaml:1:4: the tag !foo is not allowed in a config file."},
 		{"no benchmark", "schema_version: \"2.0\"\n",
 			"run.yaml:1:1: benchmark: Field required: a config file has the keys schema_version and benchmark."},
-		{"unknown at the top", "sweeps: 1\n" + minimal(ok), "run.yaml:1:1: sweeps: Unknown top-level envelope key(s): 'sweeps' (did you mean 'sweep'?). " +
+		{"unknown at the top", "sweeps: 1\n" + minimal(ok), "run.yaml:1:1: sweeps: Unknown top-level envelope key(s): 'sweeps' (did you " +
+			"mean 'sweep'?). " +
 			"Known keys: benchmark, multi_run, no_sweep_table, plot, random_seed, schema_version, sweep, variables."},
 		{"a version without quotes", edit(minimal(ok), `"2.0"`, "2.0"),
 			"run.yaml:1:17: schema_version: Input should be '2.0', a string in quotes; found 2 (a number)."},
 		{"known, not supported", minimal(ok) + "sweep: {type: grid}\n",
 			"run.yaml:7:1: sweep: known to aiperf, not supported by this version of prefire; found a mapping."},
-		{"misspelt", minimal(edit(ok, "requests", "reqests")), "run.yaml:6:31: benchmark.phases.reqests: Extra inputs are not permitted: unknown key " +
-			"'reqests' (did you mean 'requests'?). Allowed here: name, kind, type, requests, duration, sessions, concurrency, grace_period, " +
+		{"misspelt", minimal(edit(ok, "requests", "reqests")), "run.yaml:6:31: benchmark.phases.reqests: Extra inputs are not " +
+			"permitted: unknown key " +
+			"'reqests' (did you mean 'requests'?). Allowed here: name, kind, type, requests, duration, sessions, concurrency, " +
+			"grace_period, " +
 			"exclude_from_results."},
 		{"both spellings", minimal(ok + "\n  gpuTelemetry: {enabled: false}\n  tokenizer: {name: a, Name: b}"),
 			"run.yaml:8:24: benchmark.tokenizer.Name: Extra inputs are not permitted: the key is given twice, as name in line 8."},
-		{"a section of another type", minimal(ok + "\n  tokenizer: builtin"), "run.yaml:7:14: benchmark.tokenizer: Input should be a valid dictionary: a " +
+		{"a section of another type", minimal(ok + "\n  tokenizer: builtin"), "run.yaml:7:14: benchmark.tokenizer: Input should be a " +
+			"valid dictionary: a " +
 			"mapping with the keys name; found 'builtin' (a string)."},
 		{"model and models", minimal(ok + "\n  models: [x]"),
-			"run.yaml:3:3: benchmark.model: 'model' cannot be used with 'models' (line 7). Use 'model' for a single model or 'models' for multiple named models."},
-		{"no models", edit(minimal(ok), "  model: m\n", ""), "benchmark.models.items: List should have at least 1 item after validation, not 0. Name the " +
+			"run.yaml:3:3: benchmark.model: 'model' cannot be used with 'models' (line 7). Use 'model' for a single model or 'models' " +
+				"for multiple named models."},
+		{"no models", edit(minimal(ok), "  model: m\n", ""), "benchmark.models.items: List should have at least 1 item after " +
+			"validation, not 0. Name the " +
 			"model with --model, or under models in the config file."},
 		{"a model without a name", edit(minimal(ok), "model: m", "models: {items: [{nam: a}]}"),
-			"run.yaml:3:21: benchmark.models.items.0.nam: Extra inputs are not permitted: unknown key 'nam' (did you mean 'name'?). Allowed here: name.\n" +
+			"run.yaml:3:21: benchmark.models.items.0.nam: Extra inputs are not permitted: unknown key 'nam' (did you mean 'name'?). " +
+				"Allowed here: name.\n" +
 				"run.yaml:3:21: benchmark.models.items.0.name: Field required."},
-		{"no endpoint", edit(minimal(ok), "  endpoint: {url: h}\n", ""), "run.yaml:3:3: benchmark.endpoint: Field required: where the server is, for " +
+		{"no endpoint", edit(minimal(ok), "  endpoint: {url: h}\n", ""), "run.yaml:3:3: benchmark.endpoint: Field required: where the " +
+			"server is, for " +
 			"example {urls: [\"http://localhost:8000\"]}."},
-		{"endpoint", edit(minimal(ok), "{url: h}", "{urls: [], type: chatt, timeout: -1, streaming: 3, path: 4, api_key: 1, headers: {X: 1}, extra: 5}"),
+		{"endpoint", edit(minimal(ok), "{url: h}", "{urls: [], type: chatt, timeout: -1, streaming: 3, path: 4, api_key: 1, headers: "+
+			"{X: 1}, extra: 5}"),
 			"run.yaml:4:20: benchmark.endpoint.urls: List should have at least 1 item after validation, not 0.\n" +
 				"run.yaml:4:30: benchmark.endpoint.type: Input should be " + oneOf(endpointTypes()) + "; found 'chatt' (a string).\n" +
 				"run.yaml:4:70: benchmark.endpoint.path: Input should be a valid string; found 4 (an integer).\n" +
 				"run.yaml:4:82: benchmark.endpoint.api_key: Input should be a valid string; found 1 (an integer).\n" +
 				"run.yaml:4:46: benchmark.endpoint.timeout: Input should be greater than or equal to 0; found -1 (an integer).\n" +
 				"run.yaml:4:61: benchmark.endpoint.streaming: Input should be a valid boolean; found 3 (an integer).\n" +
-				"run.yaml:4:98: benchmark.endpoint.headers.X: Input should be a valid string: put the value in quotes; found 1 (an integer).\n" +
+				"run.yaml:4:98: benchmark.endpoint.headers.X: Input should be a valid string: put the value in quotes; found 1 (an " +
+				"integer).\n" +
 				"run.yaml:4:109: benchmark.endpoint.extra: Input should be a valid dictionary; found 5 (an integer)."},
-		{"another endpoint type", edit(minimal(ok), "{url: h}", "{url: h, type: completions}"), "run.yaml:4:28: benchmark.endpoint.type: 'completions' is " +
+		{"another endpoint type", edit(minimal(ok), "{url: h}", "{url: h, type: completions}"), "run.yaml:4:28: " +
+			"benchmark.endpoint.type: 'completions' is " +
 			"known to aiperf, not supported by this version of prefire, which has 'chat'."},
 		{"a bad URL", edit(minimal(ok), "url: h", "url: ftp://h"),
 			"run.yaml:4:19: benchmark.endpoint.url: URL 'ftp://h' has unsupported scheme 'ftp'. Expected 'http' or 'https'."},
 		{"two datasets", edit(minimal(ok), "dataset: {isl: 8}", "datasets: [{name: a}, {name: b}]"),
 			"run.yaml:5:13: benchmark.datasets: List should have at most 1 item after validation, not 2: a run has one dataset."},
-		{"a dataset without a name", edit(minimal(ok), "dataset: {isl: 8}", "datasets: [{isl: 3}]"), "run.yaml:5:15: benchmark.datasets.0: datasets[0] is " +
-			"missing required 'name' field. Each dataset entry needs a name (e.g. 'main', 'eval')."},
-		{"a file dataset", edit(minimal(ok), "{isl: 8}", "{type: file}"), "run.yaml:5:19: benchmark.dataset.type: 'file' is known to aiperf, not supported " +
+		{"a dataset without a name", edit(minimal(ok), "dataset: {isl: 8}", "datasets: [{isl: 3}]"),
+			"run.yaml:5:15: benchmark.datasets.0: datasets[0] is " +
+				"missing required 'name' field. Each dataset entry needs a name (e.g. 'main', 'eval')."},
+		{"a file dataset", edit(minimal(ok), "{isl: 8}", "{type: file}"), "run.yaml:5:19: benchmark.dataset.type: 'file' is known to " +
+			"aiperf, not supported " +
 			"by this version of prefire, which has 'synthetic'."},
-		{"no lengths", edit(minimal(ok), "{isl: 8}", "{type: synthetic}"), "run.yaml:5:13: benchmark.dataset: All synthetic data are disabled. Please enable " +
+		{"no lengths", edit(minimal(ok), "{isl: 8}", "{type: synthetic}"), "run.yaml:5:13: benchmark.dataset: All synthetic data are " +
+			"disabled. Please enable " +
 			"at least one of prompt, image, audio, or video: give the dataset an isl, or pass --isl."},
 		{"lengths", edit(minimal(ok), "{isl: 8}", "{isl: 0, osl: {stddev: 1}, prompts: {isl: 3, block_size: 4}, images: {}}"),
 			"run.yaml:5:73: benchmark.dataset.images: known to aiperf, not supported by this version of prefire; found a mapping.\n" +
-				"run.yaml:5:57: benchmark.dataset.prompts.block_size: known to aiperf, not supported by this version of prefire; found 4 (an integer).\n" +
+				"run.yaml:5:57: benchmark.dataset.prompts.block_size: known to aiperf, not supported by this version of prefire; found " +
+				"4 (an integer).\n" +
 				"run.yaml:5:18: benchmark.dataset.isl: given twice: also as benchmark.dataset.prompts.isl in line 5.\n" +
 				"run.yaml:5:27: benchmark.dataset.osl.mean: Field required."},
 		{"an older key in 2.0", edit(minimal(ok), "{isl: 8}", "{isl: 8, prompt_template: {content: x}}"), "run.yaml:5:21: " +
-			"benchmark.dataset.prompt_template: Extra inputs are not permitted: unknown key 'prompt_template'. It belongs to the older config dialect; this " +
-			"file is read as schema 2.0, because datasets is no mapping. Lengths are isl and osl here; or make datasets a mapping, as in the older dialect."},
-		{"a template in 2.0", edit(minimal(ok), "model: m", "model: \"{{ name }}\""), "run.yaml:3:10: benchmark.model: templates ({{ }} and {% %}) are not " +
-			"supported yet by this version of prefire; write the value itself. Found '{{ name }}' (a string). (The file is read as schema 2.0, because " +
-			"datasets is no mapping; {{name}} is a variable of prompt_template.content in the older dialect alone, where datasets is a mapping.)"},
-		{"phases", minimal("phases:\n    - {type: concurrency, name: x y, kind: profiling, requests: 0, duration: 0, sessions: 0, concurrency: 0}\n" +
-			"    - {name: foo, type: foo}\n    - {name: foo2, requests: 3}\n    - {name: warmup, type: concurrency, kind: profiling, duration: 3x}\n" +
-			"    - {name: bar, type: concurrency, requests: 3}\n    - {name: p, type: poisson, rate: 3}\n    - 7\n    - {type: concurrency, kind: profiling}\n" +
+			"benchmark.dataset.prompt_template: Extra inputs are not permitted: unknown key 'prompt_template'. It belongs to the older " +
+			"config dialect; this " +
+			"file is read as schema 2.0, because datasets is no mapping. Lengths are isl and osl here; or make datasets a mapping, as " +
+			"in the older dialect."},
+		{"a template in 2.0", edit(minimal(ok), "model: m", "model: \"{{ name }}\""), "run.yaml:3:10: benchmark.model: templates ({{ }} " +
+			"and {% %}) are not " +
+			"supported yet by this version of prefire; write the value itself. Found '{{ name }}' (a string). (The file is read as " +
+			"schema 2.0, because " +
+			"datasets is no mapping; {{name}} is a variable of prompt_template.content in the older dialect alone, where datasets is a " +
+			"mapping.)"},
+		{"phases", minimal("phases:\n    - {type: concurrency, name: x y, kind: profiling, requests: 0, duration: 0, sessions: 0, " +
+			"concurrency: 0}\n" +
+			"    - {name: foo, type: foo}\n    - {name: foo2, requests: 3}\n    - {name: warmup, type: concurrency, kind: profiling, " +
+			"duration: 3x}\n" +
+			"    - {name: bar, type: concurrency, requests: 3}\n    - {name: p, type: poisson, rate: 3}\n    - 7\n    - {type: " +
+			"concurrency, kind: profiling}\n" +
 			"    - {name: profiling, type: concurrency, requests: 1, grace_period: 1, exclude_from_results: true}"),
 			"run.yaml:7:8: benchmark.phases.0: String should match pattern '^[A-Za-z_][A-Za-z0-9_-]*$'; the phase's name is 'x y'.\n" +
 				"run.yaml:7:65: benchmark.phases.0.requests: Input should be greater than or equal to 1; found 0 (an integer).\n" +
 				"run.yaml:7:78: benchmark.phases.0.duration: Input should be greater than 0; found 0 (an integer).\n" +
 				"run.yaml:7:91: benchmark.phases.0.sessions: Input should be greater than or equal to 1; found 0 (an integer).\n" +
 				"run.yaml:7:107: benchmark.phases.0.concurrency: Input should be greater than or equal to 1; found 0 (an integer).\n" +
-				"run.yaml:8:25: benchmark.phases.1.type: Input tag 'foo' found using 'type' does not match any of the expected tags: concurrency, poisson, gamma, " +
+				"run.yaml:8:25: benchmark.phases.1.type: Input tag 'foo' found using 'type' does not match any of the expected tags: " +
+				"concurrency, poisson, gamma, " +
 				"constant, user_centric, fixed_schedule.\n" +
-				"run.yaml:9:8: benchmark.phases.2: Unable to extract tag using discriminator 'type': a phase needs a type; this version of prefire has concurrency.\n" +
+				"run.yaml:9:8: benchmark.phases.2: Unable to extract tag using discriminator 'type': a phase needs a type; this version " +
+				"of prefire has concurrency.\n" +
 				"run.yaml:10:8: benchmark.phases.3: Phase name 'warmup' is reserved for kind 'warmup'; got kind 'profiling'.\n" +
 				"run.yaml:10:68: benchmark.phases.3.duration: Invalid duration format: '3x'. Use number, '30s', '5m', '2h', or 'inf'.\n" +
-				"run.yaml:11:8: benchmark.phases.4: Phase 'bar': kind is required for non-canonical phase names. Set kind to 'warmup' or 'profiling'.\n" +
-				"run.yaml:12:23: benchmark.phases.5.type: 'poisson' is known to aiperf, not supported by this version of prefire, which has 'concurrency'.\n" +
-				"run.yaml:13:7: benchmark.phases.6: Input should be a valid dictionary: a mapping with the keys name, kind, type, requests, duration, sessions, " +
+				"run.yaml:11:8: benchmark.phases.4: Phase 'bar': kind is required for non-canonical phase names. Set kind to 'warmup' " +
+				"or 'profiling'.\n" +
+				"run.yaml:12:23: benchmark.phases.5.type: 'poisson' is known to aiperf, not supported by this version of prefire, which " +
+				"has 'concurrency'.\n" +
+				"run.yaml:13:7: benchmark.phases.6: Input should be a valid dictionary: a mapping with the keys name, kind, type, " +
+				"requests, duration, sessions, " +
 				"concurrency, grace_period, exclude_from_results; found 7 (an integer).\n" +
 				"run.yaml:14:8: benchmark.phases.7.name: Field required: a phase in a list needs a name.\n" +
-				"run.yaml:15:96: benchmark.phases.8.exclude_from_results: Phase 'profiling': exclude_from_results must be false for kind 'profiling' (warmup is " +
+				"run.yaml:15:96: benchmark.phases.8.exclude_from_results: Phase 'profiling': exclude_from_results must be false for " +
+				"kind 'profiling' (warmup is " +
 				"always excluded; profiling is always included)."},
-		{"rules between phases", minimal("phases:\n    - {name: a, kind: warmup, type: concurrency, requests: 1}\n    - {name: A, kind: profiling, type: concurrency}\n" +
+		{"rules between phases", minimal("phases:\n    - {name: a, kind: warmup, type: concurrency, requests: 1}\n    - {name: A, kind: " +
+			"profiling, type: concurrency}\n" +
 			"    - {name: b, kind: profiling, type: concurrency, requests: 1, grace_period: 3}"),
 			"run.yaml:8:8: benchmark.phases.1: the phase name 'A' is given twice; names differ in more than their case.\n" +
 				"run.yaml:8:8: benchmark.phases.1: Phase 'A': at least one of 'requests', 'duration', or 'sessions' must be specified.\n" +
 				"run.yaml:9:80: benchmark.phases.2.grace_period: Phase 'b': grace_period requires duration to be set."},
 		{"warm-up alone", minimal("phases: [{name: warmup, type: concurrency, requests: 1}]"),
 			"run.yaml: benchmark.phases: at least one phase must have kind 'profiling': a run with warm-up alone measures nothing."},
-		{"warmup without profiling", minimal("warmup: {type: concurrency, requests: 1}"), "run.yaml:6:3: benchmark.warmup: 'warmup' requires 'profiling'. A " +
+		{"warmup without profiling", minimal("warmup: {type: concurrency, requests: 1}"), "run.yaml:6:3: benchmark.warmup: 'warmup' " +
+			"requires 'profiling'. A " +
 			"warmup-only config without a profiling phase would produce no results."},
-		{"a missing variable", edit(minimal(ok), "model: m", "model: ${MISSING}"), "run.yaml:3:10: Required environment variable 'MISSING' is not set. Set " +
+		{"a missing variable", edit(minimal(ok), "model: m", "model: ${MISSING}"), "run.yaml:3:10: Required environment variable " +
+			"'MISSING' is not set. Set " +
 			"it, or use ${MISSING:default} to provide a default value."},
 		{"an open reference", edit(minimal(ok), "model: m", `model: "${OPEN"`),
 			"run.yaml:3:10: Unterminated environment variable reference: '${' has no closing '}'."},
+		{"merging", "<<: [{a: 1}, 2]\n", "run.yaml:1:1: << takes mappings; found 2 (an integer)."},
+		{"merging a word", "<<: x\n", "run.yaml:1:1: << takes a mapping; found 'x' (a string)."},
+		{"a merged key twice over", edit(minimal(ok), "  model: m\n", "  <<: [{model: m}, {model: n, modle: 1}]\n"),
+			"run.yaml:3:31: benchmark.modle: Extra " +
+				"inputs are not permitted: unknown key 'modle' (did you mean 'model'?). Allowed here: models, model, endpoint, datasets, " +
+				"dataset, phases, warmup, " +
+				"profiling, artifacts, tokenizer, runtime."},
+		{"a section at both levels", "model: x\n" + minimal(ok), "run.yaml:1:1: benchmark.model: Extra inputs are not permitted: the " +
+			"key is given twice, as " +
+			"model in line 4."},
+		{"a list as key", "? [a]\n: b\n", "run.yaml:2:1: not valid YAML: found an invalid key for this map."},
+		{"a number of another kind", edit(minimal(ok), "{isl: 8}", "{isl: [8], osl: .inf, entries: 1.5, name: 3}"),
+			"run.yaml:5:54: benchmark.dataset.name: Input should be a valid string; found 3 (an integer).\n" +
+				"run.yaml:5:43: benchmark.dataset.entries: Input should be a valid integer; found 1.5 (a number).\n" +
+				"run.yaml:5:18: benchmark.dataset.isl: Input should be a valid number; found a list of 1.\n" +
+				"run.yaml:5:28: benchmark.dataset.osl: Input should be a valid number; found +Inf (a number)."},
+		{"benchmark is no mapping", "benchmark: 3\n", "run.yaml:1:12: benchmark: Input should be a valid dictionary; found 3 (an " +
+			"integer)."},
+		{"models of another kind", edit(minimal(ok), "model: m", "models: {items: m}"),
+			"run.yaml:3:19: benchmark.models.items: Input should be a valid list; found 'm' (a string)."},
+		{"models without items", edit(minimal(ok), "model: m", "models: {strategy: random}"),
+			"run.yaml:3:12: benchmark.models.items: Field required: a list of models, each with its name."},
+		{"no dataset", edit(minimal(ok), "  dataset: {isl: 8}\n", ""),
+			"run.yaml:3:3: benchmark.datasets: Field required: one dataset, for example [{name: main, type: synthetic, isl: 550}]."},
+		{"datasets of another kind", edit(minimal(ok), "dataset: {isl: 8}", "datasets: 3"),
+			"run.yaml:5:13: benchmark.datasets: datasets must be a list of named entries; found 3 (an integer)."},
+		{"no phases", edit(minimal(ok), "  "+ok, "  runtime: {}"), "run.yaml:3:3: benchmark.phases: Field required: at least one phase, " +
+			"for example [{name: " +
+			"profiling, type: concurrency, requests: 100, concurrency: 10}]."},
+		{"headers of another kind", edit(minimal(ok), "{url: h}", "{url: h, headers: [a]}"),
+			"run.yaml:4:31: benchmark.endpoint.headers: Input should be a valid dictionary; found a list of 1."},
+		{"a header name", edit(minimal(ok), "{url: h}", "{url: h, headers: {\"a b\": c}}"),
+			"run.yaml:4:32: benchmark.endpoint.headers.a b: 'a b' is not a header name: letters, digits and - are allowed."},
+		{"url and urls", edit(minimal(ok), "{url: h}", "{url: h, urls: [i]}"),
+			"run.yaml:4:14: benchmark.endpoint.url: 'url' cannot be used with 'urls' (line 4). Use one of them."},
 		// The older dialect.
-		{"a 2.0 key in the older dialect", edit(older, "{name: n}", "{name: n, isl: 5}"), "run.yaml:5:19: benchmark.datasets.d.0.isl: Extra inputs are not " +
-			"permitted: unknown key 'isl'. It belongs to schema 2.0; this file is read in the older config dialect, because datasets is a mapping in line 4. " +
+		{"variables of another kind", edit(older, "{name: n}", "{name: n, variables: 3}"),
+			"run.yaml:5:30: benchmark.datasets.d.0.variables: Input should be a valid list; found 3 (an integer)."},
+		{"a variable twice", edit(older, "{name: n}", "{name: n, prompt_template: {content: \"{{x}}\"}, variables: [{name: x, values: "+
+			"[a]}, {name: x, values: [b]}]}"),
+			"run.yaml:5:99: benchmark.datasets.d.0.variables.1.name: the variable x is declared twice."},
+		{"a variable without values", edit(older, "{name: n}", "{name: n, variables: [{name: x}, 5, {name: \"x y\", values: [a]}]}"),
+			"run.yaml:5:32: benchmark.datasets.d.0.variables.0.values: Field required.\n" +
+				"run.yaml:5:42: benchmark.datasets.d.0.variables.1: Input should be a valid dictionary: a mapping with the keys name, " +
+				"values; found 5 (an integer).\n" +
+				"run.yaml:5:52: benchmark.datasets.d.0.variables.2.name: a variable's name has letters, digits and _; found 'x y'."},
+		{"a template without text", edit(older, "{name: n}", "{name: n, prompt_template: {}}"),
+			"run.yaml:5:36: benchmark.datasets.d.0.prompt_template.content: Field required: the text of the template."},
+		{"a 2.0 key in the older dialect", edit(older, "{name: n}", "{name: n, isl: 5}"), "run.yaml:5:19: benchmark.datasets.d.0.isl: " +
+			"Extra inputs are not " +
+			"permitted: unknown key 'isl'. It belongs to schema 2.0; this file is read in the older config dialect, because datasets is " +
+			"a mapping in line 4. " +
 			"Lengths are input_tokens and output_tokens of datasets.strategy here; or make datasets a list, as in schema 2.0."},
-		{"concurrency in the older dialect", edit(older, "requests: 5", "requests: 5, concurrency: 3"), "run.yaml:7:44: benchmark.phases.concurrency: Extra " +
-			"inputs are not permitted: unknown key 'concurrency'. This file is read in the older config dialect, because datasets is a mapping in line 4; " +
-			"there the number of concurrent sessions is `sessions`."},
+		{"concurrency in the older dialect", edit(older, "requests: 5", "requests: 5, concurrency: 3"),
+			"run.yaml:7:44: benchmark.phases.concurrency: Extra " +
+				"inputs are not permitted: unknown key 'concurrency'. This file is read in the older config dialect, because datasets is a " +
+				"mapping in line 4; " +
+				"there the number of concurrent sessions is `sessions`."},
 		{"no strategy", edit(older, "    strategy: {type: fixed, input_tokens: 64}\n", ""),
 			"run.yaml:5:5: benchmark.datasets.strategy: Field required: {type: fixed, input_tokens: N, output_tokens: N}."},
-		{"no input tokens", edit(older, ", input_tokens: 64", ""), "run.yaml:6:16: benchmark.datasets.strategy.input_tokens: Field required."},
+		{"no input tokens", edit(older, ", input_tokens: 64", ""), "run.yaml:6:16: benchmark.datasets.strategy.input_tokens: Field " +
+			"required."},
 		{"another strategy", edit(older, "fixed", "random"),
 			"run.yaml:6:22: benchmark.datasets.strategy.type: Input should be 'fixed'; found 'random' (a string)."},
-		{"two lists", edit(older, "    strategy", "    e: [{name: n}]\n    strategy"), "run.yaml:5:5: benchmark.datasets: the older config dialect (recognised " +
-			"because datasets is a mapping in line 4) has one list of one dataset here, under a name such as default, beside strategy; found 2 lists."},
-		{"two in the list", edit(older, "[{name: n}]", "[{name: n}, {name: o}]"), "run.yaml:5:5: benchmark.datasets.d: List should have 1 item, not 2: a run " +
+		{"two lists", edit(older, "    strategy", "    e: [{name: n}]\n    strategy"), "run.yaml:5:5: benchmark.datasets: the older " +
+			"config dialect (recognised " +
+			"because datasets is a mapping in line 4) has one list of one dataset here, under a name such as default, beside strategy; " +
+			"found 2 lists."},
+		{"two in the list", edit(older, "[{name: n}]", "[{name: n}, {name: o}]"), "run.yaml:5:5: benchmark.datasets.d: List should have " +
+			"1 item, not 2: a run " +
 			"has one dataset."},
-		{"an undeclared variable", edit(older, "{name: n}", "{name: n, prompt_template: {content: \"a {{x}} {{ y }}\"}, variables: [{name: y, values: [1]}]}"),
+		{"an undeclared variable", edit(older, "{name: n}", "{name: n, prompt_template: {content: \"a {{x}} {{ y }}\"}, variables: "+
+			"[{name: y, values: [1]}]}"),
 			"run.yaml:5:97: benchmark.datasets.d.0.variables.0.values.0: Input should be a valid string; found 1 (an integer).\n" +
-				"run.yaml:5:46: benchmark.datasets.d.0.prompt_template.content: the template uses {{x}}, which variables does not declare; declared: none.\n" +
-				"run.yaml:5:46: benchmark.datasets.d.0.prompt_template.content: the template uses {{y}}, which variables does not declare; declared: none."},
-		{"an unused variable", edit(older, "{name: n}", "{name: n, prompt_template: {content: \"a {{x}}\"}, variables: [{name: x, values: [a]}, {name: y, values: [b]}]}"),
-			"run.yaml:5:10: benchmark.datasets.d.0.variables: the variable y is declared, but prompt_template.content does not use {{y}}; used there: x."},
+				"run.yaml:5:46: benchmark.datasets.d.0.prompt_template.content: the template uses {{x}}, which variables does not " +
+				"declare; declared: none.\n" +
+				"run.yaml:5:46: benchmark.datasets.d.0.prompt_template.content: the template uses {{y}}, which variables does not " +
+				"declare; declared: none."},
+		{"an unused variable", edit(older, "{name: n}", "{name: n, prompt_template: {content: \"a {{x}}\"}, variables: [{name: x, "+
+			"values: [a]}, {name: y, values: [b]}]}"),
+			"run.yaml:5:10: benchmark.datasets.d.0.variables: the variable y is declared, but prompt_template.content does not use " +
+				"{{y}}; used there: x."},
 		{"no variable", edit(older, "{name: n}", "{name: n, prompt_template: {content: \"a {{ x y }}\"}}"),
-			"run.yaml:5:46: benchmark.datasets.d.0.prompt_template.content: '{{ x y }}' is not a variable: {{name}} with letters, digits and _ is."},
+			"run.yaml:5:46: benchmark.datasets.d.0.prompt_template.content: '{{ x y }}' is not a variable: {{name}} with letters, " +
+				"digits and _ is."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -473,7 +587,8 @@ func TestManyProblemsAreCut(t *testing.T) {
 		keys = append(keys, "x"+strings.Repeat("y", i)+": 1")
 	}
 	got := message(t, minimal("phases: {type: concurrency, requests: 5}\n  tokenizer: {"+strings.Join(keys, ", ")+"}"))
-	if lines := strings.Split(got, "\n"); len(lines) != 52 || lines[0] != "60 validation errors in the configuration:" || lines[51] != "... and 10 more" {
+	if lines := strings.Split(got, "\n"); len(lines) != 52 || lines[0] != "60 validation errors in the "+
+		"configuration:" || lines[51] != "... and 10 more" {
 		t.Errorf("%d lines, first %q, last %q", len(lines), lines[0], lines[len(lines)-1])
 	}
 }

@@ -138,9 +138,9 @@ func oneOf(choices []string) string {
 	return strings.Join(q[:len(q)-1], ", ") + " or " + q[len(q)-1]
 }
 
-// nearest is the candidate that s is most likely a misspelling of, "" where none is close: at most a third of its letters differ.
+// nearest is the candidate that s is most likely a misspelling of, "" where none is close: about a third of its letters may differ.
 func nearest(s string, candidates []string) string {
-	best, bestD := "", len(s)/3+1
+	best, bestD := "", (len(s)+1)/3+1
 	for _, c := range candidates {
 		if d := distance(fold(s), fold(c), bestD); d < bestD {
 			best, bestD = c, d

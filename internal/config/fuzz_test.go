@@ -39,10 +39,14 @@ func checkOutcome(t *testing.T, c *Config, err error) {
 func FuzzConfig(f *testing.F) {
 	for _, seed := range []string{
 		minimal("phases: {type: concurrency, requests: 5}"),
-		minimal("phases: [{name: a, kind: warmup, type: concurrency, duration: 5m, grace_period: inf}, {name: b, kind: profiling, type: concurrency, sessions: 2}]"),
-		"benchmark:\n  model: m\n  endpoint: {url: h}\n  datasets:\n    d: [{name: n, prompt_template: {content: \"{{x}}\"}, variables: [{name: x, values: [a]}]}]\n" +
-			"    strategy: {type: fixed, input_tokens: 64, max_total_tokens: 99}\n  phases: {type: concurrency, sessions: 5, duration: 3}\n",
-		"a: &x {b: *x}\n<<: *x\n", "? [a]\n: b\n", "a: !!str 1\nb: !!binary x\nc: |\n  ${A:b}\n", "{\"benchmark\": {\"model\": null}}", "%YAML 1.1\n---\na: b\n...\n",
+		minimal("phases: [{name: a, kind: warmup, type: concurrency, duration: 5m, grace_period: inf}, {name: b, kind: profiling, type: " +
+			"concurrency, sessions: 2}]"),
+		"benchmark:\n  model: m\n  endpoint: {url: h}\n  datasets:\n    d: [{name: n, prompt_template: {content: \"{{x}}\"}, variables: " +
+			"[{name: x, values: [a]}]}]\n" +
+			"    strategy: {type: fixed, input_tokens: 64, max_total_tokens: 99}\n  phases: {type: concurrency, sessions: 5, duration: " +
+			"3}\n",
+		"a: &x {b: *x}\n<<: *x\n", "? [a]\n: b\n", "a: !!str 1\nb: !!binary x\nc: |\n  ${A:b}\n", "{\"benchmark\": {\"model\": null}}",
+		"%YAML 1.1\n---\na: b\n...\n",
 		"\xff\xfe", "a: \"\\x", "- - - ? : :", "a: {b: [c, {d: &e f, g: *e}]}",
 	} {
 		f.Add([]byte(seed))
@@ -56,8 +60,10 @@ func FuzzConfig(f *testing.F) {
 
 func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{
-		"--model|m", "-m=m|-u|a|b|-HX:y|--streaming=false", "--model|m|--extra-inputs|{\"a\":[1]}|b:c,d:e|--concurrency|3,", "-vv|-h", "--", "-|=|--=|-m=",
-		"--model|m|--warmup-duration|3s|--benchmark-duration|1h|--no-prewarm|--http|h2c", "-f|x|--isl|9", "-vvv", "-mfoo|-bar", "--model|m|--api-key|-x",
+		"--model|m", "-m=m|-u|a|b|-HX:y|--streaming=false", "--model|m|--extra-inputs|{\"a\":[1]}|b:c,d:e|--concurrency|3,", "-vv|-h",
+		"--", "-|=|--=|-m=",
+		"--model|m|--warmup-duration|3s|--benchmark-duration|1h|--no-prewarm|--http|h2c", "-f|x|--isl|9", "-vvv", "-mfoo|-bar",
+		"--model|m|--api-key|-x",
 	} {
 		f.Add(seed)
 	}

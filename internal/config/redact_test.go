@@ -10,14 +10,16 @@ func TestCommandLine(t *testing.T) {
 	tests := []struct{ args, want string }{ // split at |
 		{"--model|a b|--concurrency|3|--streaming|--ui|none", "prefire profile --model 'a b' --concurrency 3 --streaming --ui 'none'"},
 		{"-mfoo|--isl=5|-u|a|b:1", "prefire profile -m 'foo' --isl=5 -u 'a' 'b:1'"},
-		{"--model|it's|--random-seed|-1|--benchmark-duration|0.5", `prefire profile --model 'it'\''s' --random-seed -1 --benchmark-duration 0.5`},
+		{"--model|it's|--random-seed|-1|--benchmark-duration|0.5",
+			`prefire profile --model 'it'\''s' --random-seed -1 --benchmark-duration 0.5`},
 		{"--api-key|SECRET", "prefire profile --api-key '<redacted>'"},
 		{"--api_key=SECRET", "prefire profile --api-key='<redacted>'"},
 		{"--header|X:1|Authorization: Bearer SECRET|-H|X-Acme-Token:SECRET,Y:2",
 			"prefire profile --header 'X:1' 'Authorization:<redacted>' -H 'X-Acme-Token:<redacted>,Y:2'"},
 		{`-H{"Cookie": "SECRET"}`, "prefire profile -H 'Cookie:<redacted>'"},
 		{"-H|no colon SECRET", "prefire profile -H '<redacted>'"},
-		{"--url|http://u:SECRET@h/x?token=SECRET&a=1#f|SECRET:SECRET@h2", "prefire profile --url 'http://<redacted>@h/x?token=<redacted>&a=1#f' '<redacted>@h2'"},
+		{"--url|http://u:SECRET@h/x?token=SECRET&a=1#f|SECRET:SECRET@h2", "prefire profile --url " +
+			"'http://<redacted>@h/x?token=<redacted>&a=1#f' '<redacted>@h2'"},
 		{`--extra-inputs|max_tokens:3|api_key:SECRET|{"auth":{"password":"SECRET"}}`,
 			`prefire profile --extra-inputs 'max_tokens:3' 'api_key:<redacted>' 'auth:{"password":"<redacted>"}'`},
 		{"--unknown|x|--model|$(y)|", "prefire profile --unknown 'x' --model '$(y)' ''"},
@@ -97,14 +99,16 @@ benchmark:
 		}
 	}
 	for _, args := range [][]string{
-		{"-m", "m", "--url", "ftp://u:SECRET@h"}, {"-m", "m", "--url", "http://u:SECRET@h:99999"}, {"-m", "m", "-H", "Authorization:SECRET\nx"},
+		{"-m", "m", "--url", "ftp://u:SECRET@h"}, {"-m", "m", "--url", "http://u:SECRET@h:99999"}, {"-m", "m", "-H",
+			"Authorization:SECRET\nx"},
 		{"-m", "m", "--api-key", "SECRET\n"}, {"-m", "m", "-H", "Authorization SECRET"},
 	} {
 		if got := message(t, "", args...); strings.Contains(got, "SECRET") {
 			t.Errorf("%q: the message has a secret in it: %s", args, got)
 		}
 	}
-	for _, edit := range [][2]string{{"api_key: SECRET", "api_key: [SECRET]"}, {`"Bearer SECRET"`, `"Bearer SECRET\n"`}, {"http://u", "ftp://u"}} {
+	for _, edit := range [][2]string{{"api_key: SECRET", "api_key: [SECRET]"}, {`"Bearer SECRET"`, `"Bearer SECRET\n"`}, {"http://u",
+		"ftp://u"}} {
 		if got := message(t, strings.Replace(yaml, edit[0], edit[1], 1)); strings.Contains(got, "SECRET") {
 			t.Errorf("%q: the message has a secret in it: %s", edit, got)
 		}

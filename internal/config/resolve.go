@@ -234,7 +234,7 @@ func (r *decoder) resolveSeed(d *draft) *uint64 {
 	return &v
 }
 
-// resolveTokenizer is the name asked for, or builtin for a model whose name is a placeholder; "" where the model's own name counts.
+// resolveTokenizer is the name asked for, builtin for a model whose name is a placeholder, and the model's own name otherwise.
 func (r *decoder) resolveTokenizer(d *draft) string {
 	if !d.tokenizer.ok && isPlaceholder(d.models.v[0]) {
 		d.tokenizer = given("builtin", "the default")
@@ -242,7 +242,7 @@ func (r *decoder) resolveTokenizer(d *draft) string {
 			"(tiktoken o200k_base). "+
 			"Pass --tokenizer <name> to override.", d.models.v[0]))
 	}
-	return d.tokenizer.v
+	return d.tokenizer.or(d.models.v[0])
 }
 
 // isPlaceholder follows aiperf's rule for model names that no tokenizer has.

@@ -84,7 +84,8 @@ func TestHelpNamesEveryFlagInItsGroup(t *testing.T) {
 	help := Help("aiperf")
 	at := -1
 	for _, group := range []string{
-		"prefire", "Endpoint", "Input", "Output", "Tokenizer", "Load Generator", "Warmup", "Conversation Input", "Input Sequence Length (ISL)",
+		"prefire", "Endpoint", "Input", "Output", "Tokenizer", "Load Generator", "Warmup", "Conversation Input",
+		"Input Sequence Length (ISL)",
 		"Output Sequence Length (OSL)", "Service", "Server Metrics", "GPU Telemetry", "UI",
 	} {
 		i := strings.Index(help, "\n"+group+":\n")
@@ -105,7 +106,8 @@ func TestHelpNamesEveryFlagInItsGroup(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"Usage: aiperf profile [OPTIONS]", "  --url, -u TEXT ...\n", "  --prewarm, --no-prewarm\n", "  --ui-type, --ui dashboard|none|simple\n",
+		"Usage: aiperf profile [OPTIONS]", "  --url, -u TEXT ...\n", "  --prewarm, --no-prewarm\n",
+		"  --ui-type, --ui dashboard|none|simple\n",
 		"  --concurrency N\n      Sessions, and so requests, in flight at any time. [default: 1]\n", "  --endpoint-type chat\n",
 	} {
 		if !strings.Contains(help, want) {
@@ -127,7 +129,8 @@ func TestComplete(t *testing.T) {
 		files bool
 	}{
 		{nil, "--concurr", []string{"--concurrency\tSessions, and so requests, in flight at any time"}, false},
-		{nil, "--no-p", []string{"--no-prewarm\tBefore the clock starts, send one throwaway request to each server and open, handshake and probe all " +
+		{nil, "--no-p", []string{"--no-prewarm\tBefore the clock starts, send one throwaway request to each server and open, handshake " +
+			"and probe all " +
 			"connections, so that nothing cold is measured"}, false},
 		{[]string{"--ui"}, "", []string{"dashboard", "none", "simple"}, false},
 		{[]string{"--model", "m", "--http"}, "h", []string{"h2c"}, false},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 
@@ -64,6 +65,8 @@ type Source struct {
 	seen    map[uint64]struct{} // windows that are too short to be distinct by construction
 }
 
+var _ loadgen.Source = (*Source)(nil)
+
 // New checks o and makes a source. A template that does not fit its variables or the input length is an error here, before any prompt
 // is asked for.
 func New(o Options) (*Source, error) {
@@ -74,7 +77,9 @@ func New(o Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	fit, err := tokenize.NewFitter(o.Tokenizer, mix(o.Seed))
+	// One child seed for the openings, which all streams share, and one for each stream.
+	child := func(i int) uint64 { return rand.NewPCG(o.Seed, uint64(i)).Uint64() }
+	fit, err := tokenize.NewFitter(o.Tokenizer, child(0))
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +88,7 @@ func New(o Options) (*Source, error) {
 		keys: make([]uint64, 1+len(o.Phases)), streams: make([]*stream, 1+len(o.Phases)),
 	}
 	for i := range s.keys {
-		s.keys[i] = mix(o.Seed ^ mix(uint64(i)))
+		s.keys[i] = child(1 + i)
 	}
 	for i, kind := range o.Phases {
 		if kind == metrics.Profiling {
@@ -213,12 +218,4 @@ func (s *Source) Close() {
 		close(s.closed)
 	})
 	s.workers.Wait()
-}
-
-// mix is the finalizer of SplitMix64: a bijection whose every output bit depends on every input bit.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }

@@ -306,14 +306,13 @@ func TestGoldenPrompts(t *testing.T) {
 		got = append(got, session.ID+": "+content(session))
 	}
 	want := []string{
-		"session_prewarm_000000: Summarize the following text concisely: quantum computing Specific workshops treated virtual chambers mostly. " +
-			"Their patient brains opposite.",
-		"session_0_000000: Summarize the following text concisely: climate change Regional trips invented dominant newspapers at our alternative " +
-			"boss throughout the.",
-		"session_000000: Summarize the following text concisely: machine learning Excellent residents carried vivid promises, although its journey " +
-			"quoted either.",
-		"session_000001: Summarize the following text concisely: artificial intelligence Advanced things sampled cultural pins, until its bottle " +
-			"tied neither.",
+		"session_prewarm_000000: Summarize the following text concisely: climate change Perfect meters recovered mobile goats, whereas its baker " +
+			"composed her.",
+		"session_0_000000: Summarize the following text concisely: quantum computing Early markers released dual figures behind neither moderate " +
+			"exam. Happy.",
+		"session_000000: Summarize the following text concisely: climate change Wild notebooks kept separate jars temporarily. Indeed, five blue.",
+		"session_000001: Summarize the following text concisely: artificial intelligence Visual forms awarded excellent clocks along every " +
+			"fortunate member throughout my.",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -518,6 +517,26 @@ func TestCancelledNext(t *testing.T) {
 	stream.turn <- struct{}{}
 	if got := take(t, s, profiling, 1)[0].Index; got != 1 {
 		t.Errorf("the next session is %d, want 1", got)
+	}
+}
+
+// Close ends a wait, whatever it is for.
+func TestCloseWakesCallers(t *testing.T) {
+	s := source(t, options(20))
+	take(t, s, profiling, 1)
+	stream, err := s.stream(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-stream.turn // as if another caller were being served
+	done := make(chan error)
+	go func() {
+		_, err := stream.next(context.Background())
+		done <- err
+	}()
+	s.Close()
+	if err := <-done; err != ErrClosed {
+		t.Errorf("got %v", err)
 	}
 }
 

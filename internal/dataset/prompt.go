@@ -50,7 +50,7 @@ func (m *maker) make(stream int, index int64) prompt {
 	if s.o.Entries > 0 {
 		entry = index % int64(s.o.Entries)
 	}
-	m.pcg.Seed(mix(s.keys[stream]^uint64(entry)), uint64(entry))
+	m.pcg.Seed(s.keys[stream], uint64(entry))
 	for i, v := range s.o.Variables {
 		m.choice[i] = m.rng.IntN(len(v.Values))
 	}

@@ -119,7 +119,8 @@ func TestStopIsVLLMs(t *testing.T) {
 	}
 	body := ask(`,"stream_options":{"include_usage":true}`)
 	// vLLM's answer had no text at all, this one has two tokens.
-	got, counts := strings.SplitAfter(body, "\n\n"), strings.NewReplacer(`"total_tokens":17,"completion_tokens":3`, `"total_tokens":15,"completion_tokens":1`)
+	got := strings.SplitAfter(body, "\n\n")
+	counts := strings.NewReplacer(`"total_tokens":17,"completion_tokens":3`, `"total_tokens":15,"completion_tokens":1`)
 	if len(got) != 7 {
 		t.Fatalf("%d events: %q", len(got)-1, got)
 	}

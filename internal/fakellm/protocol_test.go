@@ -321,7 +321,8 @@ func TestLengthOfTheAnswer(t *testing.T) {
 func TestPromptIsAllTextOfAllMessages(t *testing.T) {
 	s := unstarted(t, Options{UsageExtra: 5})
 	j, bad := s.accept("application/json", []byte(
-		`{"messages":[{"role":"system","content":"a b"},{"role":"user","content":[{"type":"text","text":"c d e"},{"type":"text","text":"f"}]},{"role":"assistant","content":null}]}`))
+		`{"messages":[{"role":"system","content":"a b"},{"role":"assistant","content":null},`+
+			`{"role":"user","content":[{"type":"text","text":"c d e"},{"type":"text","text":"f"}]}]}`))
 	if bad != nil {
 		t.Fatal(bad.message)
 	}

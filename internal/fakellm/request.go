@@ -170,7 +170,8 @@ func undecodable(err error) *apiError {
 			"'msg': 'Input should be a valid dictionary or object to extract fields from', 'input': '<%s>'}", kind.Value)
 	case errors.As(err, &kind):
 		at := "body." + kind.Field
-		return invalid(at, "{'type': '%s_type', 'loc': '%s', 'msg': 'Input should be a valid %s', 'input': '<%s>'}", kind.Type.Kind(), at, kind.Type.Kind(), kind.Value)
+		want := kind.Type.Kind()
+		return invalid(at, "{'type': '%s_type', 'loc': '%s', 'msg': 'Input should be a valid %s', 'input': '<%s>'}", want, at, want, kind.Value)
 	}
 	return invalid("body", "%v", err)
 }

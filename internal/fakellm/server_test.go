@@ -119,7 +119,8 @@ func newClient(t *testing.T, c net.Conn) *asClient { return &asClient{t, c, bufi
 
 func (c *asClient) send(method, path, body string) {
 	c.t.Helper()
-	_, err := fmt.Fprintf(c.c, "%s %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body)
+	const form = "%s %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+	_, err := fmt.Fprintf(c.c, form, method, path, len(body), body)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -125,5 +125,6 @@ func (s *shape) whole(words []string) []byte {
 	b = append(b, s.reason...)
 	b = append(b, `","stop_reason":null,"token_ids":null,"routed_experts":null}],"service_tier":null,"system_fingerprint":"`+fingerprint+`","usage":`...)
 	b = append(s.count(b, s.j.tokens()), `,"prompt_tokens_details":null,"completion_tokens_details":null}`...)
-	return append(b, `,"prompt_logprobs":null,"prompt_token_ids":null,"prompt_text":null,"kv_transfer_params":null,"ec_transfer_params":null,"metrics":null}`...)
+	b = append(b, `,"prompt_logprobs":null,"prompt_token_ids":null,"prompt_text":null,"kv_transfer_params":null`...)
+	return append(b, `,"ec_transfer_params":null,"metrics":null}`...)
 }

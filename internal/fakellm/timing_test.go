@@ -48,7 +48,8 @@ func TestTokensAreDueOnAnAbsoluteSchedule(t *testing.T) {
 		"not streamed": {Options{TTFT: time.Second, ITL: time.Millisecond}, strings.Replace(chatBody(3, 5), "true", "false", 1),
 			[]string{"answer 1.004s"}},
 		"an end-of-sequence token takes its time": {Options{TTFT: time.Second, ITL: time.Millisecond, OutputTokens: 2},
-			strings.Replace(chatBody(3, 5), `"ignore_eos":true`, `"n":1`, 1), []string{"role 1s", "content 1s", "content 1.001s", "finish 1.002s", "done 1.002s"}},
+			strings.Replace(chatBody(3, 5), `"ignore_eos":true`, `"n":1`, 1),
+			[]string{"role 1s", "content 1s", "content 1.001s", "finish 1.002s", "done 1.002s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -279,6 +279,10 @@ func TestGet(t *testing.T) {
 			p.headers(1, false, ":status", "404", "content-type", "text/plain")
 			p.fr.WriteData(1, true, []byte("no such page"))
 			p.flush(0)
+			p.next(http2.FrameRSTStream) // of the second, which gets no answer
+			p.next(http2.FrameHeaders)
+			p.fr.WriteRSTStream(5, http2.ErrCodeRefusedStream)
+			p.flush(0)
 		}()
 		f, err := c.Get(t.Context(), "/health", []wire.Field{{Name: "X", Value: "y"}})
 		if err != nil || f.Status != 404 || f.FirstWrite != start || f.LastByte != start+1e6 {
@@ -289,12 +293,6 @@ func TestGet(t *testing.T) {
 		if _, err := c.Get(ctx, "/health", nil); err != context.DeadlineExceeded {
 			t.Errorf("Get without an answer: %v", err)
 		}
-		go func() {
-			p.next(http2.FrameRSTStream) // of the one before
-			p.next(http2.FrameHeaders)
-			p.fr.WriteRSTStream(5, http2.ErrCodeRefusedStream)
-			p.flush(0)
-		}()
 		if _, err := c.Get(t.Context(), "/health", nil); err == nil ||
 			err.Error() != "ServerDisconnectedError: Server disconnected: the server reset the stream (REFUSED_STREAM)" {
 			t.Errorf("Get refused: %v", err)

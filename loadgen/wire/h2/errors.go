@@ -72,20 +72,6 @@ func malformed(text string) *wire.Error {
 		Chain: []string{"ClientResponseError", "StreamError"}}
 }
 
-// cancelled is the error of a call that was ended from this side.
-func cancelled(call *wire.Call, why wire.Cause) *wire.Error {
-	switch why {
-	case wire.ByTimeout:
-		return &wire.Error{Type: "TimeoutError", Message: "TimeoutError()"}
-	case wire.ByPlan:
-		return &wire.Error{Code: 499, Type: "RequestCancellationError",
-			Message: fmt.Sprintf("Request cancelled %.3fs after being sent", call.CancelAfter.Seconds())}
-	case wire.ByGrace:
-		return &wire.Error{Code: 499, Type: "RequestCancellationError", Message: "Request cancelled at the end of the grace period"}
-	}
-	return &wire.Error{Code: 499, Type: "RequestCancellationError", Message: "Request cancelled by the user"}
-}
-
 // silentError is why a connection is given up on which a request timed out while nothing at all came.
 func silentError(after time.Duration) error {
 	return fmt.Errorf("nothing came on the HTTP/2 connection for the %v of a request's timeout", after)

@@ -248,7 +248,8 @@ func pair(t testing.TB, o Options, settings ...http2.Setting) (*Conn, *peer) {
 	near, far := net.Pipe()
 	p := newPeer(t, far)
 	p.fr.WriteSettings(settings...)
-	go p.flush(0)
+	flushed := make(chan struct{})
+	go func() { p.flush(0); close(flushed) }()
 	if o.Clock == nil {
 		o.Clock = newClock()
 	}
@@ -259,6 +260,7 @@ func pair(t testing.TB, o Options, settings ...http2.Setting) (*Conn, *peer) {
 	if err != nil {
 		t.Fatalf("New: %v", err)
 	}
+	<-flushed
 	t.Cleanup(func() { c.Close(); far.Close() })
 	return c, p
 }

@@ -129,17 +129,18 @@ func (st *stream) finishLocked(r result) {
 	}
 	if r.why != wire.NotCancelled {
 		f.CancelledAt, f.Cause = r.Stamp.At, r.why
-		r.Err = cancelled(st.call, r.why)
+		r.Err = wire.Cancelled(r.why, st.call.CancelAfter)
 	}
 	if r.Verdict == Ended {
 		st.call.End(r.Stamp, r.Err)
 		r.Err = nil
 	}
 	st.feed.Unlock()
-	st.end(r.Outcome)
 	if silent {
+		// Before the outcome, which may bring the next request to the least busy connection.
 		c.retire(silentError(timeout))
 	}
+	st.end(r.Outcome)
 	if drained {
 		c.bye(http2.ErrCodeNo, "")
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// appendHead appends the head of a request: the fields as they are named and in the order given, a later one in the place of an earlier of
-// the same name, Host first and Content-Length last.
+// appendHead appends the head of a request: Host first, the fields as they are named and in the order given, Content-Length last. Fields of
+// one name are all sent: which of them counts is for the caller to decide.
 func appendHead(dst []byte, o *outgoing) ([]byte, error) {
 	if strings.ContainsAny(o.path, " \r\n\x00") || o.path == "" {
 		return dst, fmt.Errorf("the path %q cannot stand in a request line", o.path)
@@ -40,16 +40,10 @@ func appendHead(dst []byte, o *outgoing) ([]byte, error) {
 	dst = append(dst, " HTTP/1.1\r\nHost: "...)
 	dst = append(dst, host...)
 	dst = append(dst, "\r\n"...)
-next:
 	for i := range total {
 		name, value := field(i)
 		if ownField(name) {
 			continue
-		}
-		for j := i + 1; j < total; j++ {
-			if later, _ := field(j); strings.EqualFold(name, later) {
-				continue next
-			}
 		}
 		dst = append(dst, name...)
 		dst = append(dst, ": "...)

@@ -29,3 +29,9 @@ func TestHTTP(t *testing.T) {
 		return portable.New(portable.Options{Clock: s.Clock, Resolver: s.Resolver, Dial: s.Dial})
 	}})
 }
+
+func TestRaw(t *testing.T) {
+	wiretest.RunRaw(t, wiretest.HTTPSetup{New: func(s wiretest.Seams) wire.Transport {
+		return portable.New(portable.Options{Clock: s.Clock, Resolver: s.Resolver, Dial: s.Dial})
+	}})
+}

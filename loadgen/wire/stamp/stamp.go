@@ -83,6 +83,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 func (c *Conn) took(n, room int, before int64, s wire.Stamp) {
 	c.reads++
 	s.Empty, s.Read = c.empty, c.reads
+	// A connection's bytes arrive in order; only the conversion of their stamps to the run's clock moves, by microseconds.
+	s.At = max(s.At, c.last.At)
 	c.last = s
 	c.full = n == room
 	if !c.full {

@@ -65,7 +65,7 @@ func request(t *testing.T, s HTTPSetup, kind Kind) {
 	r := s.rig(t, srv.Target, Seams{})
 	w := NewWatch(t, 1)
 	c := NewCall(r.Target, w, `{"a":1}`)
-	c.Header = []wire.Field{{Name: "X-Request-ID", Value: "id-1"}, {Name: "Accept", Value: "text/event-stream"}, {Name: "user-agent", Value: "mine"}}
+	c.Header = []wire.Field{{Name: "X-Request-ID", Value: "id-1"}, {Name: "Accept", Value: "text/event-stream"}}
 	do(t, r, w, c)
 	f := &c.Facts
 	if f.Err != nil {
@@ -75,7 +75,7 @@ func request(t *testing.T, s HTTPSetup, kind Kind) {
 	same(t, "Host", got.Host, "model.example")
 	same(t, "Body", got.Body, `{"a":1}`)
 	same(t, "X-Request-ID", got.Header.Get("X-Request-Id"), "id-1")
-	same(t, "User-Agent", strings.Join(got.Header["User-Agent"], ", "), "mine")
+	same(t, "User-Agent", strings.Join(got.Header["User-Agent"], ", "), "prefire-test")
 	for _, absent := range []string{"Accept-Encoding", "Connection"} {
 		same(t, absent, got.Header.Get(absent), "")
 	}

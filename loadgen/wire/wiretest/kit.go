@@ -77,9 +77,9 @@ type Watch struct {
 	state map[*wire.Call]string
 }
 
-// NewWatch makes a Watch with room for n calls.
+// NewWatch makes a Watch with room for n calls, each used some times.
 func NewWatch(t *testing.T, n int) *Watch {
-	return &Watch{T: t, Seen: make(chan *wire.Call, n), Ended: make(chan *wire.Call, n), state: map[*wire.Call]string{}}
+	return &Watch{T: t, Seen: make(chan *wire.Call, n+64), Ended: make(chan *wire.Call, n+64), state: map[*wire.Call]string{}}
 }
 
 // First notes the first content.
