@@ -141,6 +141,7 @@ func targetFacts(t *loadgen.TargetWarmth) export.Object {
 			{Key: "dns_ms", Value: span(first.DNSStart, first.DNSEnd)},
 			{Key: "connect_ms", Value: span(first.DialStart, first.DialEnd)},
 			{Key: "tls_ms", Value: span(first.TLSStart, first.TLSEnd)},
+			{Key: "settings_ms", Value: span(max(first.DialEnd, first.TLSEnd), first.Settings)},
 			{Key: "probe_ms", Value: span(first.ProbeStart, first.ProbeEnd)},
 			{Key: "probe_status", Value: first.ProbeStatus},
 			{Key: "remote", Value: first.Remote},
@@ -153,6 +154,7 @@ func targetFacts(t *loadgen.TargetWarmth) export.Object {
 		{"dns_max_ms", func(i int) int64 { return t.Connections[i].DNSStart }, func(i int) int64 { return t.Connections[i].DNSEnd }},
 		{"connect_max_ms", func(i int) int64 { return t.Connections[i].DialStart }, func(i int) int64 { return t.Connections[i].DialEnd }},
 		{"tls_max_ms", func(i int) int64 { return t.Connections[i].TLSStart }, func(i int) int64 { return t.Connections[i].TLSEnd }},
+		{"settings_max_ms", func(i int) int64 { return max(t.Connections[i].DialEnd, t.Connections[i].TLSEnd) }, func(i int) int64 { return t.Connections[i].Settings }},
 		{"probe_max_ms", func(i int) int64 { return t.Connections[i].ProbeStart }, func(i int) int64 { return t.Connections[i].ProbeEnd }},
 	} {
 		worst, known := 0.0, false
@@ -300,11 +302,7 @@ func (b *bench) files() []export.File {
 	for _, f := range [...]struct{ kind, name string }{
 		{"CSV Export", n.CSV}, {"JSON Export", n.JSON}, {"Records", n.Records}, {"Histograms", n.Hlog},
 	} {
-		path := filepath.Join(b.dir.Path, f.name)
-		if abs, err := filepath.Abs(path); err == nil {
-			path = abs
-		}
-		out = append(out, export.File{Kind: f.kind, Path: path})
+		out = append(out, export.File{Kind: f.kind, Path: filepath.Join(b.dir.Path, f.name)})
 	}
 	return out
 }

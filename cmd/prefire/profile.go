@@ -32,6 +32,13 @@ func profileCommand(p process) *cobra.Command {
 		Short:              "Measure an endpoint under load",
 		DisableFlagParsing: true, // aiperf's flags have habits of their own
 		RunE:               func(_ *cobra.Command, args []string) error { return profile(p, args) },
+		ValidArgsFunction: func(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			candidates, files := config.Complete(args, word)
+			if files {
+				return candidates, cobra.ShellCompDirectiveDefault
+			}
+			return candidates, cobra.ShellCompDirectiveNoFileComp
+		},
 	}
 }
 
@@ -109,6 +116,7 @@ type bench struct {
 	secrets *export.Redactor
 	options metrics.Options
 	prog    *loadgen.Progress
+	ui      string // as the user asked for it; "" = not asked
 	// terminated: SIGTERM came.
 	terminated atomic.Bool
 }
@@ -126,7 +134,19 @@ func benchmark(p process, cfg *config.Config) (*outcome, error) {
 	for _, n := range l.notices {
 		fmt.Fprintf(p.stderr, "%s: %s\n", p.name(), n)
 	}
-	b := &bench{process: p, cfg: cfg, load: l, clock: newClock(), prog: new(loadgen.Progress),
+	ui, shown := cfg.UI, cfg.UI
+	if shown == "" {
+		shown = "none"
+		if terminal(p.stderr) {
+			shown = "simple"
+		}
+	}
+	dir, err := filepath.Abs(cfg.Artifacts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Settle(dir, shown)
+	b := &bench{process: p, cfg: cfg, load: l, clock: newClock(), prog: new(loadgen.Progress), ui: ui,
 		dir: export.Dir{FS: export.Disk{}, Path: cfg.Artifacts.Dir, Names: export.NewNames(cfg.Artifacts.Prefix)}}
 	b.secrets = export.NewRedactor(secrets(cfg)...)
 	b.options = metrics.Options{Streaming: l.chat.Streaming(), ServerCounts: cfg.Endpoint.ServerCounts, IncludeCold: cfg.IncludeCold, HDR: true}

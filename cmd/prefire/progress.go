@@ -27,7 +27,7 @@ const (
 func (b *bench) watch() *view {
 	v := &view{quit: make(chan struct{})}
 	switch {
-	case b.cfg.UI == "none":
+	case b.ui == "none":
 	case terminal(b.stderr):
 		v.done.Go(func() { b.bars(v.quit) })
 	default:

@@ -65,7 +65,6 @@ number can be trusted.`,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetArgs(p.args[1:])

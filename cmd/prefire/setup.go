@@ -82,6 +82,11 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 		l.source.Close()
 		return nil, err
 	}
+	for i := range l.plan.Targets {
+		if t := &l.plan.Targets[i]; t.Wire.TLS != nil && t.Wire.TLS.InsecureSkipVerify {
+			l.notices = append(l.notices, t.URL+": its certificate is not verified, as AIPERF_HTTP_SSL_VERIFY says")
+		}
+	}
 	return l, nil
 }
 

@@ -178,7 +178,11 @@ func (d Dir) Append(name string) *Appended { return &Appended{d: d, name: name} 
 // Write appends whole lines.
 func (a *Appended) Write(lines []byte) (int, error) {
 	if a.f == nil {
-		f, err := a.d.FS.Create(a.d.path(a.name), 0o644)
+		to := a.d.path(a.name)
+		if err := a.d.FS.MkdirAll(filepath.Dir(to)); err != nil {
+			return 0, err
+		}
+		f, err := a.d.FS.Create(to, 0o644)
 		if err != nil {
 			return 0, err
 		}

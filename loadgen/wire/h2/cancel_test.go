@@ -145,35 +145,31 @@ func TestSilentConnection(t *testing.T) {
 	})
 }
 
-// canceller cancels its call from the transport's own thread.
+// canceller cancels its call from the transport's own thread, where the call is being written to.
 type canceller struct {
 	observer
-	c   *Conn
-	gen uint32
+	st *stream
 }
 
 func (o *canceller) First(call *wire.Call) {
 	o.observer.First(call)
-	o.c.Cancel(call, o.gen, wire.ByUser)
+	o.st.cancel(wire.ByUser)
 }
 
 func TestCancelFromFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := pair(t, Options{})
-		call := newCall("{}")
-		obs := &canceller{c: c, gen: call.Begin(c.o.Clock.Now())}
-		call.Obs = obs
-		done := make(chan Outcome)
-		if err := c.Do(call, func(o Outcome) { done <- o }); err != nil {
-			t.Fatal(err)
-		}
+		r := do(t, c, newCall("{}"))
 		p.next(http2.FrameData)
+		synctest.Wait()
+		obs := &canceller{st: c.streams[1]}
+		r.Obs = obs
 		p.stream(1)
 		p.fr.WriteData(1, false, []byte(oneEvent))
 		p.flush(0)
-		<-done
-		if call.Facts.Cause != wire.ByUser || obs.first.Load() != 1 {
-			t.Errorf("cause %d, First %d times", call.Facts.Cause, obs.first.Load())
+		r.wait()
+		if r.Facts.Cause != wire.ByUser || obs.first.Load() != 1 || len(r.Chunks) != 1 {
+			t.Errorf("cause %d, First %d times, %d chunks", r.Facts.Cause, obs.first.Load(), len(r.Chunks))
 		}
 	})
 }

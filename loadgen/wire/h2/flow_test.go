@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 
 	"golang.org/x/net/http2"
+
+	"prefire/loadgen/wire"
 )
 
 // Whatever windows the server opens, the client stays within them and sends every body whole.
@@ -106,26 +108,70 @@ func TestSendWindows(t *testing.T) {
 	}
 }
 
-// A body that waits for its window does not hold up the others.
-func TestBlockedBody(t *testing.T) {
+// A long body does not hold up the others: neither while it is written nor while it waits for its window.
+func TestLongBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, p := pair(t, Options{})
+		c, p := pair(t, Options{}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 300_000})
 		p.fr.WriteWindowUpdate(0, 1<<20)
 		p.flush(0)
-		long := do(t, c, newCall(strings.Repeat("x", 200_000)))
+		synctest.Wait()
+		gate := c.nc.(*stamped).block()
+		long := do(t, c, newCall(strings.Repeat("x", 400_000)))
 		short := do(t, c, newCall("short"))
-		for p.next(http2.FrameHeaders).StreamID != 3 {
+		close(gate)
+		before := 0
+		for f := range p.got {
+			if f.StreamID == 3 {
+				break
+			}
+			before += len(f.data)
+		}
+		if before != sliceSize {
+			t.Errorf("%d bytes of the long body before the short request, want one slice of %d", before, sliceSize)
 		}
 		if f := p.next(http2.FrameData); f.StreamID != 3 || string(f.data) != "short" {
-			t.Errorf("stream %d %q, want 3 and the short body", f.StreamID, f.data)
+			t.Errorf("DATA on stream %d, want 3", f.StreamID)
 		}
+		synctest.Wait()
 		p.headers(3, true, ":status", "204")
 		p.flush(0)
 		short.wait()
-		p.fr.WriteWindowUpdate(1, 200_000)
+		later := do(t, c, newCall("later"))
+		for p.next(http2.FrameHeaders).StreamID != 5 {
+		}
+		p.fr.WriteWindowUpdate(1, 100_000)
+		p.flush(0)
+		synctest.Wait()
 		p.headers(1, true, ":status", "204")
+		p.headers(5, true, ":status", "204")
 		p.flush(0)
 		long.wait()
+		later.wait()
+		if long.Facts.Sent != 400_000 {
+			t.Errorf("%d bytes of the long body sent", long.Facts.Sent)
+		}
+	})
+}
+
+// A body that is given up while it waits for its window leaves the turn to the next.
+func TestBodyGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := pair(t, Options{}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
+		first, second := do(t, c, newCall(strings.Repeat("x", initialWindow+100))), do(t, c, newCall("second"))
+		synctest.Wait()
+		c.Cancel(first.Call, first.gen, wire.ByUser)
+		first.wait()
+		synctest.Wait()
+		p.fr.WriteWindowUpdate(0, 6)
+		p.flush(0)
+		for f := p.next(http2.FrameData); f.StreamID != 3; f = p.next(http2.FrameData) {
+		}
+		synctest.Wait()
+		p.headers(3, true, ":status", "204")
+		p.flush(0)
+		if second.wait(); second.Facts.Sent != 6 {
+			t.Errorf("%d bytes of the second body sent, want 6", second.Facts.Sent)
+		}
 	})
 }
 
@@ -168,6 +214,39 @@ func TestReceiveWindows(t *testing.T) {
 	})
 }
 
+// The connection's window is too wide to be used up in a test: the client is told that most of it is gone.
+func TestConnectionWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := pair(t, Options{})
+		p.next(http2.FrameWindowUpdate) // of the start
+		r := do(t, c, newCall("{}"))
+		p.next(http2.FrameData)
+		p.stream(1)
+		p.flush(0)
+		synctest.Wait()
+		c.recvWindow = connWindow/2 + 5
+		p.fr.WriteData(1, false, []byte("data"))
+		p.fr.WriteData(1, false, []byte(": a\n\n"))
+		p.flush(0)
+		if f := p.next(http2.FrameWindowUpdate); f.StreamID != 0 || f.by != connWindow/2+4 {
+			t.Errorf("stream %d opened by %d, want the connection by %d", f.StreamID, f.by, connWindow/2+4)
+		}
+		synctest.Wait()
+		if c.recvWindow != connWindow {
+			t.Errorf("the window is %d afterwards", c.recvWindow)
+		}
+		c.recvWindow = 5
+		p.fr.WriteData(1, true, []byte("data: b\n\n"))
+		p.nc.Write(p.out.Bytes())
+		r.wait()
+		want := "ClientPayloadError: Response payload is not completed: the server broke HTTP/2 (FLOW_CONTROL_ERROR): " +
+			"more DATA than the connection's window of 1073741824 bytes"
+		if failure(r.Facts.Err) != want || len(r.Chunks) != 1 {
+			t.Errorf("error %q, %d chunks", failure(r.Facts.Err), len(r.Chunks))
+		}
+	})
+}
+
 // More than the window is the stream's end, and not the connection's.
 func TestStreamWindowExceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -204,6 +283,9 @@ func TestHeaderSettings(t *testing.T) {
 			p.fr.ReadMetaHeaders.SetAllowedMaxDynamicTableSize(size)
 			p.flush(0)
 			synctest.Wait()
+			if got, want := c.enc.MaxDynamicTableSize(), min(size, 4096); got != want {
+				t.Errorf("a table of %d, want %d", got, want)
+			}
 			call := newCall("{}")
 			call.Header[0].Value = long
 			r := do(t, c, call)

@@ -306,8 +306,10 @@ func (c *Conn) setSettings(f *http2.SettingsFrame) error {
 	if c.settings == 0 {
 		c.settings = c.src.stamp.At
 	}
-	if c.out.acks++; c.out.acks > maxPings && err == nil {
-		err = breach(http2.ErrCodeEnhanceYourCalm, "over %d SETTINGS frames wait for their acknowledgement", maxPings)
+	if err == nil {
+		if c.out.acks++; c.out.acks > maxPings {
+			err = breach(http2.ErrCodeEnhanceYourCalm, "over %d SETTINGS frames wait for their acknowledgement", maxPings)
+		}
 	}
 	more := c.limitLocked() > before
 	c.mu.Unlock()

@@ -62,7 +62,7 @@ func (d *chunked) read(p []byte, s wire.Stamp, drained bool, to sink) (used int,
 			continue
 		}
 		if done, err = d.framing(p[used]); err != nil {
-			return used, false, err
+			break
 		}
 		used++
 	}
@@ -73,7 +73,7 @@ func (d *chunked) read(p []byte, s wire.Stamp, drained bool, to sink) (used int,
 			return used, false, err
 		}
 	}
-	return used, done, nil
+	return used, done, err
 }
 
 // framing takes one byte that is not data.
@@ -119,15 +119,13 @@ func (d *chunked) framing(b byte) (done bool, err error) {
 			return false, &framingError{"a chunk is longer than its size says"}
 		}
 	case inTrailer:
-		switch {
-		case b == '\r':
-			d.cr = true
-		case b == '\n' && d.cr && d.bare:
-			return true, nil
-		case b == '\n' && d.cr:
-			d.cr, d.bare = false, true
-		case b == '\n':
-			return false, &framingError{"a trailer line ends without CR"}
+		switch b {
+		case '\r':
+		case '\n': // a trailer line may end in LF alone (RFC 9112, 2.2); a chunk's own lines may not
+			if d.bare {
+				return true, nil
+			}
+			d.bare = true
 		default:
 			d.bare = false
 		}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/h2"
@@ -19,6 +20,9 @@ const (
 	readSize   = 16 << 10
 	inlineSend = 32 << 10 // what the socket's buffer takes at once; the rest is written beside the reading
 	headLimit  = 1 << 20  // bytes of an answer's head, 1xx heads counted
+	// earlyWait is how long a write may go on after the whole answer has come: a server can answer before it has read the request, and
+	// then read no more.
+	earlyWait = 250 * time.Millisecond
 )
 
 // conn is one connection. Of its fields uses, lastUsed are guarded by Transport.mu; gone is set by whoever has the connection.
@@ -151,6 +155,7 @@ func newKit() *kit {
 type limited struct {
 	r    io.Reader
 	left int64
+	err  error // of the connection, which a half-read line would hide
 }
 
 var errHeadTooLong = errors.New("the answer's head is longer than 1 MiB")
@@ -161,6 +166,9 @@ func (l *limited) Read(p []byte) (int, error) {
 	}
 	n, err := l.r.Read(p)
 	l.left -= int64(n)
+	if l.err == nil {
+		l.err = err
+	}
 	return n, err
 }
 
@@ -171,7 +179,7 @@ func (c *conn) exchange(k *kit, o *outgoing, to sink) (res result) {
 	if k.out, err = appendHead(k.out, o); err != nil {
 		return result{err: &wire.Error{Type: "ValueError", Message: err.Error()}, reusable: true}
 	}
-	k.lim = limited{c.src, headLimit}
+	k.lim = limited{r: c.src, left: headLimit}
 	k.br.Reset(&k.lim)
 	k.req.Method = o.method
 	c.src.Mark()
@@ -206,7 +214,9 @@ func (c *conn) exchange(k *kit, o *outgoing, to sink) (res result) {
 	if readErr != nil || !reusable {
 		c.src.Abort() // also ends a write that the server no longer reads
 	}
+	stuck := time.AfterFunc(earlyWait, c.src.Abort)
 	writing.Wait()
+	stuck.Stop()
 	res.got, res.stamp = got, end
 	res.reusable = reusable && readErr == nil && writeErr == nil
 	switch {
@@ -229,6 +239,9 @@ func (c *conn) receive(k *kit, to sink) (got, reusable bool, end wire.Stamp, err
 	var resp *http.Response
 	for {
 		if resp, err = http.ReadResponse(k.br, &k.req); err != nil {
+			if k.lim.err != nil {
+				err = k.lim.err
+			}
 			return true, false, end, headError{err}
 		}
 		if resp.StatusCode < 100 || resp.StatusCode > 199 {

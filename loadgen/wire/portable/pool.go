@@ -142,7 +142,6 @@ func (p *pool) prepare(ctx context.Context, q *prep) {
 		return
 	}
 	q.conn = c
-	p.shared = c.mux != nil
 	if len(q.owners) > 0 || p.probe.Path == "" {
 		p.ready(q)
 		t.mu.Unlock()
@@ -230,6 +229,7 @@ func (p *pool) add(c *conn) {
 
 func (p *pool) addMux(c *conn) {
 	if c.mux.Err() == nil {
+		p.shared = true
 		p.muxes = append(p.muxes, c)
 		p.conns[c.facts.ID] = c
 	}
@@ -316,8 +316,10 @@ func (p *pool) down(m *h2.Conn) {
 	t := p.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	used := false
 	for id, c := range p.conns {
 		if c.mux == m {
+			used = c.uses > 1
 			delete(p.conns, id)
 		}
 	}
@@ -325,6 +327,8 @@ func (p *pool) down(m *h2.Conn) {
 	if t.closed {
 		return
 	}
-	p.fill()
+	if used {
+		p.fill() // else the keeper does, so that a server which closes at once is not dialled without a pause
+	}
 	p.serve()
 }

@@ -43,12 +43,12 @@ func (r *request) assign(c *conn, cold wire.Cold) {
 		r.t.work.Go(func() { r.run(c) })
 		return
 	}
-	if r.timeout != nil {
-		r.timeout.Stop() // the HTTP/2 connection keeps the time from here
-	}
 	c.lastUsed = now
 	err := c.mux.Do(r.call, func(o h2.Outcome) { r.left(c, o) })
 	if err == nil {
+		if r.timeout != nil {
+			r.timeout.Stop() // the HTTP/2 connection keeps the time from here
+		}
 		return
 	}
 	c.uses--
@@ -73,6 +73,7 @@ func (r *request) run(c *conn) {
 		method: r.method(), path: r.path(), target: r.pool.target, header: r.call.Header, body: r.call.Body,
 		sent: func(at int64) { r.planCancel(at) },
 	}, &callSink{r.call, c.src})
+	k.lim.r = nil
 	r.t.kits.Put(k)
 	f := &r.call.Facts
 	f.FirstWrite, f.LastWrite, f.Sent = c.src.FirstWrite(), res.lastWrite, res.sent

@@ -7,8 +7,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"prefire/loadgen/wire"
+	"prefire/loadgen/wire/fake"
+	"prefire/loadgen/wire/stamp"
 )
 
 // Peer is one connection of a server whose every byte the test writes.
@@ -86,3 +89,39 @@ func Chunk(s string) string {
 
 // StreamHead begins a chunked event stream.
 const StreamHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+// KernelStamps waits until the system stamps what arrives, and has it go on until the test's end: Linux begins some time after the first
+// socket asks for stamps, and ends with the last.
+func KernelStamps(t *testing.T) {
+	echo, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer echo.Close()
+	out, err := net.Dial("tcp", echo.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { out.Close() })
+	in, err := echo.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close() })
+	c := stamp.New(in, fake.NewClock())
+	b := make([]byte, 8)
+	for end := time.Now().Add(Patience); c.KernelStamps() && time.Now().Before(end); {
+		if _, err := out.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(b); err != nil {
+			t.Fatal(err)
+		}
+		if c.Last().Kernel {
+			return
+		}
+	}
+	if c.KernelStamps() {
+		t.Fatal("the system takes the option and gives no stamps")
+	}
+}
