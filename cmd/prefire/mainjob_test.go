@@ -232,8 +232,10 @@ func TestRecordsCanBeReadAsPeopleReadThem(t *testing.T) {
 
 func TestTheDemoFindsWhatItsServerDoes(t *testing.T) {
 	dir := t.TempDir()
-	p := must(t, "demo", "--artifact-dir", dir, "--isl", "128,256")
-	for _, isl := range []string{"128", "256"} {
+	t.Chdir(dir)
+	p := must(t, "demo")
+	dir = filepath.Join(dir, "results", "longcontext")
+	for _, isl := range []string{"512", "1024", "2048", "4096"} {
 		sum := readSummary(t, filepath.Join(dir, "demo_mock-model", "isl"+isl))
 		if got := fmt.Sprint(sum.ISL.Avg, sum.ISL.Min, sum.ISL.Max); got != isl+" "+isl+" "+isl {
 			t.Errorf("ISL avg, min, max %s, want %s", got, isl)
@@ -242,7 +244,7 @@ func TestTheDemoFindsWhatItsServerDoes(t *testing.T) {
 			t.Errorf("TTFT min is %v ms; the server takes more than 20", sum.TTFT.Min)
 		}
 	}
-	if !regexp.MustCompile(`(?m)^ +128 +128 +.*\n +256 +256 +.*$`).MatchString(p.stdout) {
-		t.Errorf("the table has not the two rows:\n%s", p.stdout)
+	if !regexp.MustCompile(`(?m)^ +512 +512 .*\n +1024 +1024 .*\n +2048 +2048 .*\n +4096 +4096 .*$`).MatchString(p.stdout) {
+		t.Errorf("the table has not the four rows:\n%s", p.stdout)
 	}
 }

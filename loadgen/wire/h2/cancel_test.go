@@ -123,7 +123,8 @@ func TestTimersStart(t *testing.T) {
 		r.wait()
 		f := &r.Facts
 		if f.FirstWrite != start || f.LastWrite-start != 1e9 || f.CancelledAt-start != 11e8 || f.Sent != initialWindow+1 {
-			t.Errorf("first write +%d, last write +%d, cancelled +%d, %d bytes sent", f.FirstWrite-start, f.LastWrite-start, f.CancelledAt-start, f.Sent)
+			t.Errorf("first write +%d, last write +%d, cancelled +%d, %d bytes sent", f.FirstWrite-start, f.LastWrite-start,
+				f.CancelledAt-start, f.Sent)
 		}
 	})
 }
