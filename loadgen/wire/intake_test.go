@@ -172,7 +172,8 @@ func TestWholeAnswerHasTheTimeOfItsLastByte(t *testing.T) {
 	c.Data([]byte("of it"), at(9), true)
 	c.End(at(60), nil)
 	f := &c.Facts
-	if f.Err != nil || c.Chunks[0].At != 9000 || c.Chunks[0].Slack != 0 || f.FirstByte != 5000 || f.LastByte != 9000 || f.EndAt != 9000 || f.Reads != 2 {
+	if f.Err != nil || c.Chunks[0].At != 9000 || c.Chunks[0].Slack != 0 ||
+		f.FirstByte != 5000 || f.LastByte != 9000 || f.EndAt != 9000 || f.Reads != 2 {
 		t.Errorf("chunks %+v, facts %+v", c.Chunks, f)
 	}
 }

@@ -62,11 +62,13 @@ func TestTimesAreExact(t *testing.T) {
 	ms := int64(time.Millisecond)
 	f, chunks := run(t, nil, fake.Answer{
 		Dial: 20 * time.Millisecond, Queue: 5 * time.Millisecond, Send: 2 * time.Millisecond, Head: 50 * time.Millisecond,
-		Parts: []fake.Part{fake.Text(100*time.Millisecond, "c:a"), fake.Text(7*time.Millisecond, "c:b"), fake.Text(9*time.Millisecond, "f:stop", "[DONE]")},
-		End:   3 * time.Millisecond,
+		Parts: []fake.Part{fake.Text(100*time.Millisecond, "c:a"), fake.Text(7*time.Millisecond, "c:b"),
+			fake.Text(9*time.Millisecond, "f:stop", "[DONE]")},
+		End: 3 * time.Millisecond,
 	})
 	at := func(x int64) int64 { return (x - f.Ready) / ms }
-	got := []int64{at(f.Conn.DialStart), at(f.Conn.DialEnd), at(f.FirstWrite), at(f.LastWrite), at(f.HeadAt), at(f.FirstByte), at(f.LastByte), at(f.EndAt)}
+	got := []int64{at(f.Conn.DialStart), at(f.Conn.DialEnd), at(f.FirstWrite), at(f.LastWrite), at(f.HeadAt),
+		at(f.FirstByte), at(f.LastByte), at(f.EndAt)}
 	want := []int64{0, 20, 25, 27, 75, 125, 141, 141}
 	for i := range want {
 		if got[i] != want[i] {

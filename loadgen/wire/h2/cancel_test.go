@@ -301,9 +301,11 @@ func TestUnsendable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := pair(t, Options{})
 		for want, change := range map[string]func(c *wire.Call){
-			`ValueError: "a b" is not the name of a header field`:                 func(c *wire.Call) { c.Header = []wire.Field{{Name: "a b"}} },
-			"ValueError: the value of header field Secret has control characters": func(c *wire.Call) { c.Header = []wire.Field{{Name: "Secret", Value: "a\nb"}} },
-			`InvalidURL: "/a\nb" cannot be sent as :path`:                         func(c *wire.Call) { c.Path = "/a\nb" },
+			`ValueError: "a b" is not the name of a header field`: func(c *wire.Call) { c.Header = []wire.Field{{Name: "a b"}} },
+			"ValueError: the value of header field Secret has control characters": func(c *wire.Call) {
+				c.Header = []wire.Field{{Name: "Secret", Value: "a\nb"}}
+			},
+			`InvalidURL: "/a\nb" cannot be sent as :path`: func(c *wire.Call) { c.Path = "/a\nb" },
 		} {
 			call := newCall("{}")
 			change(call)

@@ -189,7 +189,8 @@ func TestQueueForAStream(t *testing.T) {
 		wiretest.Wait(t, "a request", begun)
 	}
 	tr.Cancel(calls[4], gen, wire.ByUser)
-	if got := wiretest.Wait(t, "the end of the one that waited", w.Ended); got != calls[4] || got.Facts.FirstWrite != 0 || got.Facts.Cause != wire.ByUser {
+	got := wiretest.Wait(t, "the end of the one that waited", w.Ended)
+	if got != calls[4] || got.Facts.FirstWrite != 0 || got.Facts.Cause != wire.ByUser {
 		t.Errorf("%+v", got.Facts)
 	}
 	close(go1)

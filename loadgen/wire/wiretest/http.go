@@ -226,7 +226,7 @@ func dialled(t *testing.T, s HTTPSetup, kind Kind) {
 		text    string
 	}{
 		{"refused", &dead, nil, "ClientConnectorError",
-			fmt.Sprintf("Cannot connect to host 127.0.0.1:%s ssl:default [Connect call failed ('127.0.0.1', %s): connection refused]", deadPort, deadPort)},
+			fmt.Sprintf("Cannot connect to host 127.0.0.1:%[1]s ssl:default [Connect call failed ('127.0.0.1', %[1]s): connection refused]", deadPort)},
 		{"no such name", &named, func(_ context.Context, host string) ([]netip.Addr, error) {
 			return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 		}, "ClientConnectorDNSError", "[the name example.com does not resolve: no such host]"},

@@ -29,16 +29,17 @@ func framing(t *testing.T, s HTTPSetup) {
 		keeps bool // the connection can be used again
 		whole bool // only sent in one piece: a client cannot know of bytes that are still to come
 	}{
-		"chunked":                {StreamHead + chunks, true, false},
-		"extension and trailers": {StreamHead + strings.ReplaceAll(Chunk(good), "\r\ndata: c:a", " ; x=y\r\ndata: c:a") + "000\r\nX-A: b\r\nX-C: d\r\n\r\n", true, false},
-		"upper case size":        {StreamHead + strings.ToUpper(Chunk(good)[:2]) + Chunk(good)[2:] + "0\r\n\r\n", true, false},
-		"length":                 {"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: " + length + "\r\n\r\n" + good, true, false},
-		"to the end":             {"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + good, false, false},
-		"HTTP/1.0":               {"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: " + length + "\r\n\r\n" + good, false, false},
-		"Connection: close":      {strings.Replace(StreamHead, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1) + chunks, false, false},
-		"1xx":                    {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + StreamHead + chunks, true, false},
-		"no reason":              {strings.Replace(StreamHead, "200 OK", "200", 1) + chunks, true, false},
-		"too much":               {StreamHead + chunks + "HTTP/1.1 200 OK\r\n", false, true},
+		"chunked": {StreamHead + chunks, true, false},
+		"extension and trailers": {StreamHead +
+			strings.ReplaceAll(Chunk(good), "\r\ndata: c:a", " ; x=y\r\ndata: c:a") + "000\r\nX-A: b\r\nX-C: d\r\n\r\n", true, false},
+		"upper case size":   {StreamHead + strings.ToUpper(Chunk(good)[:2]) + Chunk(good)[2:] + "0\r\n\r\n", true, false},
+		"length":            {"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: " + length + "\r\n\r\n" + good, true, false},
+		"to the end":        {"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + good, false, false},
+		"HTTP/1.0":          {"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: " + length + "\r\n\r\n" + good, false, false},
+		"Connection: close": {strings.Replace(StreamHead, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1) + chunks, false, false},
+		"1xx":               {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + StreamHead + chunks, true, false},
+		"no reason":         {strings.Replace(StreamHead, "200 OK", "200", 1) + chunks, true, false},
+		"too much":          {StreamHead + chunks + "HTTP/1.1 200 OK\r\n", false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, dribble := range []bool{false, true} {
@@ -92,19 +93,22 @@ func broken(t *testing.T, s HTTPSetup) {
 		cause  string
 		chunks int
 	}{
-		"closed at once":        {"", false, "ServerDisconnectedError", "Server disconnected", "", 0},
-		"reset at once":         {"", true, "ClientOSError", "[Errno 104] connection reset by peer", "syscall.Errno", 0},
-		"closed in the head":    {"HTTP/1.1 200 OK\r\nContent-", false, "ServerDisconnectedError", "Server disconnected within the head of its answer", "", 0},
-		"not HTTP":              {"SSH-2.0-OpenSSH\r\n\r\n", false, "ClientResponseError", `malformed HTTP`, "", 0},
-		"closed in the chunks":  {StreamHead + Chunk(Event("c:a")), false, "ClientPayloadError", "before the last chunk", "TransferEncodingError", 1},
-		"closed in a chunk":     {StreamHead + Chunk(Event("c:a")) + "20\r\ndata: c:b", false, "ClientPayloadError", "before the last chunk", "TransferEncodingError", 1},
-		"closed in the length":  {"HTTP/1.1 200 OK\r\nContent-Length: 99\r\nContent-Type: text/event-stream\r\n\r\n" + Event("c:a"), false, "ClientPayloadError", "Content-Length", "ContentLengthError", 1},
-		"a size that is none":   {StreamHead + Chunk(Event("c:a")) + "zz\r\n", false, "ClientPayloadError", "malformed", "TransferEncodingError", 1},
-		"a chunk without end":   {StreamHead + "3\r\nabcd\r\n", false, "ClientPayloadError", "longer than its size", "TransferEncodingError", 0},
-		"a size line with LF":   {StreamHead + "3\nabc\r\n", false, "ClientPayloadError", "malformed", "TransferEncodingError", 0},
-		"an endless size":       {StreamHead + "3;" + strings.Repeat("x", 20<<10), false, "ClientPayloadError", "too long", "TransferEncodingError", 0},
-		"a size of 16 digits":   {StreamHead + "1000000000000000\r\n", false, "ClientPayloadError", "15 digits", "TransferEncodingError", 0},
-		"an endless head":       {"HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: "+strings.Repeat("b", 1000)+"\r\n", 1100), false, "ClientResponseError", "longer than 1 MiB", "", 0},
+		"closed at once":       {"", false, "ServerDisconnectedError", "Server disconnected", "", 0},
+		"reset at once":        {"", true, "ClientOSError", "[Errno 104] connection reset by peer", "syscall.Errno", 0},
+		"closed in the head":   {"HTTP/1.1 200 OK\r\nContent-", false, "ServerDisconnectedError", "within the head", "", 0},
+		"not HTTP":             {"SSH-2.0-OpenSSH\r\n\r\n", false, "ClientResponseError", `malformed HTTP`, "", 0},
+		"closed in the chunks": {StreamHead + Chunk(Event("c:a")), false, "ClientPayloadError", "before the last chunk", "TransferEncodingError", 1},
+		"closed in a chunk": {StreamHead + Chunk(Event("c:a")) + "20\r\ndata: c:b", false,
+			"ClientPayloadError", "before the last chunk", "TransferEncodingError", 1},
+		"closed in the length": {"HTTP/1.1 200 OK\r\nContent-Length: 99\r\nContent-Type: text/event-stream\r\n\r\n" + Event("c:a"), false,
+			"ClientPayloadError", "Content-Length", "ContentLengthError", 1},
+		"a size that is none": {StreamHead + Chunk(Event("c:a")) + "zz\r\n", false, "ClientPayloadError", "malformed", "TransferEncodingError", 1},
+		"a chunk without end": {StreamHead + "3\r\nabcd\r\n", false, "ClientPayloadError", "longer than its size", "TransferEncodingError", 0},
+		"a size line with LF": {StreamHead + "3\nabc\r\n", false, "ClientPayloadError", "malformed", "TransferEncodingError", 0},
+		"an endless size":     {StreamHead + "3;" + strings.Repeat("x", 20<<10), false, "ClientPayloadError", "too long", "TransferEncodingError", 0},
+		"a size of 16 digits": {StreamHead + "1000000000000000\r\n", false, "ClientPayloadError", "15 digits", "TransferEncodingError", 0},
+		"an endless head": {"HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: "+strings.Repeat("b", 1000)+"\r\n", 1100), false,
+			"ClientResponseError", "longer than 1 MiB", "", 0},
 		"101":                   {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", false, "ClientResponseError", "not asked for", "", 0},
 		"only 1xx, then closed": {"HTTP/1.1 100 Continue\r\n\r\n", false, "ServerDisconnectedError", "within the head", "", 0},
 	} {

@@ -382,7 +382,8 @@ func oneRead(t *testing.T, s Setup) {
 
 func firstOnly(t *testing.T, s Setup) {
 	r := s.New(t, func(int, string) Reply {
-		return Reply{Parts: []string{": hello\n\n" + Event("f:"), Event("r:think|c:say"), Event("t:call"), Event("u:{\"n\":1}"), Event("f:tool_calls"), Event("[DONE]")}}
+		return Reply{Parts: []string{": hello\n\n" + Event("f:"), Event("r:think|c:say"), Event("t:call"),
+			Event("u:{\"n\":1}"), Event("f:tool_calls"), Event("[DONE]")}}
 	})
 	defer r.close(t)
 	w := NewWatch(t, 4)
