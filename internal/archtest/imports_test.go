@@ -31,7 +31,7 @@ var rules = map[string]rule{
 	"loadgen/wire/h2":       {may: []string{"loadgen/wire", "loadgen/wire/stamp"}},
 	"loadgen/wire/portable": {may: []string{"loadgen/wire", "loadgen/wire/stamp", "loadgen/wire/h2"}},
 	"loadgen/wire/fake":     {may: []string{"loadgen/wire", "sse"}},
-	"loadgen/wire/wiretest": {may: []string{"loadgen/wire", "loadgen/wire/fake", "sse"}},
+	"loadgen/wire/wiretest": {may: []string{"loadgen/wire", "loadgen/wire/fake", "loadgen/wire/stamp", "sse"}},
 	"loadgen":               {may: []string{"loadgen/wire", "metrics"}},
 	"internal/endpoint":     {may: []string{"loadgen", "loadgen/wire", "metrics"}},
 	"internal/dataset":      {may: []string{"loadgen", "tokenize", "metrics"}, offline: true},
