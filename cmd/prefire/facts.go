@@ -47,7 +47,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		Cold:    cold,
 		Prewarm: b.prewarmLines(sum),
 		Client:  verdicts,
-		Notices: b.notices(prompts.Repeated, counts),
+		Notices: b.notices(prompts.Repeated, counts, cold),
 		Files:   b.files(),
 	}
 }
@@ -284,8 +284,12 @@ func (b *bench) verdicts(r *export.Run, sum *loadgen.Summary, c metrics.ClientRe
 	return out
 }
 
-func (b *bench) notices(repeated int64, c metrics.Counts) []string {
+func (b *bench) notices(repeated int64, c metrics.Counts, cold metrics.ColdReport) []string {
 	var out []string
+	if cold.Count > 0 && cold.Count == cold.Of && !cold.Included {
+		out = append(out, "every request was cold, so there are no latencies: does the server close its connections after each answer? "+
+			"prefire.cold.metrics_with_cold in the JSON has the figures with the cold requests; --include-cold shows them here")
+	}
 	if repeated > 0 {
 		out = append(out, fmt.Sprintf("%d prompts were sent before in this run: the server may have answered them from its prefix cache", repeated))
 	}

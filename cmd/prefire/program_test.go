@@ -82,6 +82,7 @@ type summary struct {
 	OSL          metric `json:"output_sequence_length"`
 	ITL          metric `json:"inter_token_latency"`
 	Requests     metric `json:"request_count"`
+	UsagePrompt  metric `json:"usage_prompt_tokens"`
 	DNS          metric `json:"http_req_dns_lookup"`
 	Connecting   metric `json:"http_req_connecting"`
 	WasCancelled bool   `json:"was_cancelled"`
@@ -100,6 +101,9 @@ type summary struct {
 				ProbeMax    float64 `json:"probe_max_ms"`
 				TLSMax      float64 `json:"tls_max_ms"`
 				SettingsMax float64 `json:"settings_max_ms"`
+				Inferences  []struct {
+					UsagePrompt float64 `json:"usage_prompt_tokens"`
+				}
 			}
 		}
 		Phases []struct {

@@ -1,0 +1,173 @@
+package parity
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"prefire/internal/fakellm"
+	"prefire/loadgen/wire/wiretest"
+	"prefire/tokenize"
+)
+
+// atOnce is how many scenarios run at a time: aiperf waits for most of a run, but its start takes a core.
+const atOnce = 2
+
+// limit bounds one run of one program.
+const limit = 2 * time.Minute
+
+// installed finds aiperf, or says why the rig does not run.
+func installed() (path, vocabulary, why string) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", "", err.Error()
+	}
+	path, given := os.LookupEnv("PREFIRE_AIPERF")
+	if !given {
+		path = filepath.Join(home, ".cache/peers/aiperf/bin/aiperf")
+	}
+	switch _, err = os.Stat(path); {
+	case race:
+		return "", "", "the two programs run as processes of their own, where the race detector sees nothing"
+	case testing.Short():
+		return "", "", "-short"
+	case given && path == "":
+		return "", "", "PREFIRE_AIPERF is empty"
+	case err != nil:
+		return "", "", "aiperf 0.13.0 is not installed: " + err.Error() + "; PREFIRE_AIPERF names its program"
+	}
+	if vocabulary = os.Getenv("TIKTOKEN_CACHE_DIR"); vocabulary == "" {
+		vocabulary = filepath.Join(home, ".cache/peers/tiktoken-cache")
+	}
+	if _, err := os.Stat(vocabulary); err != nil {
+		return "", "", "no vocabulary for aiperf's builtin tokenizer: " + err.Error()
+	}
+	return path, vocabulary, ""
+}
+
+func TestParity(t *testing.T) {
+	aiperf, vocabulary, why := installed()
+	if why != "" {
+		t.Skip("SKIP: " + why)
+	}
+	prefire := filepath.Join(t.TempDir(), "prefire")
+	if out, err := exec.Command("go", "build", "-o", prefire, "prefire/cmd/prefire").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	list, used := scenarios(), newUsage()
+	slots := make(chan struct{}, atOnce)
+	t.Run("scenarios", func(t *testing.T) {
+		for _, s := range list {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				used.start(s.name)
+				for _, d := range s.run(t, aiperf, prefire, vocabulary) {
+					if used.allows(s.name, d) {
+						continue
+					}
+					t.Error(d)
+				}
+			})
+		}
+	})
+	// An entry that no run needs any more would hide the next difference. A run of some scenarios only (-run) proves nothing.
+	if !t.Failed() && used.runs() == len(list) {
+		for _, a := range used.idle() {
+			t.Errorf("no scenario has the allowed difference %q any more", a)
+		}
+	}
+}
+
+// run runs both programs on the same server, one after the other, and returns where they differ.
+func (s *scenario) run(t *testing.T, aiperf, prefire, vocabulary string) []difference {
+	t.Helper()
+	dir := t.TempDir()
+	urls := strings.NewReplacer("URL2", "http://127.0.0.1:1", "URL", "http://127.0.0.1:1") // nothing listens on port 1
+	var proxies []*proxy
+	if s.servers >= 0 {
+		for range max(1, s.servers) {
+			proxies = append(proxies, newProxy(t, serve(t, s.server)))
+		}
+		urls = strings.NewReplacer("URL2", proxies[len(proxies)-1].url(), "URL", proxies[0].url())
+	}
+	file := filepath.Join(dir, "run.yaml")
+	if err := os.WriteFile(file, []byte(urls.Replace(s.config)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"profile"}
+	for _, a := range s.args {
+		if a == "FILE" {
+			a = file
+		}
+		args = append(args, urls.Replace(a))
+	}
+	args = append(args, "--artifact-dir", "out")
+	one := func(name, program string, args []string) *facts {
+		o := outcome{dir: filepath.Join(dir, name)}
+		if err := os.Mkdir(o.dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, program, args...)
+		cmd.Dir = o.dir
+		cmd.Env = append(os.Environ(), "TIKTOKEN_CACHE_DIR="+vocabulary)
+		cmd.WaitDelay = time.Second
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) || ctx.Err() != nil {
+			t.Fatalf("%s: %v\n%s%s", name, err, out, stderr.String())
+		}
+		o.code, o.stdout = cmd.ProcessState.ExitCode(), string(out)
+		for _, p := range proxies {
+			sent, err := p.take()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			o.sent = append(o.sent, sent...)
+		}
+		f, err := read(o, s.shape)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s%s", name, err, out, stderr.String())
+		}
+		return f
+	}
+	return compare(one("aiperf", aiperf, args), one("prefire", prefire, append(args, s.ours...)))
+}
+
+// serve starts a mock server and returns its address.
+func serve(t *testing.T, o fakellm.Options) string {
+	t.Helper()
+	tokens, err := tokenize.Open("builtin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Clock, o.Counter = wiretest.NewClock(), tokens
+	s, err := fakellm.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context(), "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return strings.TrimPrefix(s.URL(), "http://")
+}
+
+// usage keeps which allowed differences were seen.
+type usage struct {
+	mu   sync.Mutex
+	seen map[int]bool
+	ran  map[string]bool
+}
+
+func newUsage() *usage { return &usage{seen: map[int]bool{}, ran: map[string]bool{}} }

@@ -1,0 +1,85 @@
+package parity
+
+import (
+	"time"
+
+	"prefire/internal/fakellm"
+)
+
+// scenario is one command line and the server it meets.
+type scenario struct {
+	name    string
+	args    []string // both programs get them; URL stands for the server's address, FILE for the config file
+	ours    []string // prefire alone
+	config  string   // the config file's text, with URL in it
+	server  fakellm.Options
+	servers int  // how many; 0 = 1, -1 = an address where nothing listens
+	shape   bool // values depend on chance or on the clock: keys, units and orders alone are compared
+}
+
+func scenarios() []scenario {
+	fast := fakellm.Options{Models: []string{"test-model"}, TTFT: 20 * time.Millisecond, ITL: 3 * time.Millisecond}
+	slow, keyed, small, one := fast, fast, fast, fast
+	slow.TTFT = 300 * time.Millisecond
+	keyed.APIKey = "parity-key"
+	small.MaxModelLen = 32
+	one.TTFT, one.Slots, one.Refuse = time.Second, 1, 429
+	stream := func(more ...string) []string {
+		return append([]string{"--model", "test-model", "--url", "URL", "--streaming", "--tokenizer", "builtin", "--isl", "48", "--osl", "8",
+			"--random-seed", "11", "--ui", "none", "--no-server-metrics", "--no-gpu-telemetry"}, more...)
+	}
+	return []scenario{
+		{name: "streamed, one session", server: fast, args: stream("--concurrency", "1", "--request-count", "6")},
+		{name: "streamed, four sessions", server: fast, args: stream("--concurrency", "4", "--request-count", "12")},
+		{name: "plain, defaults", server: fakellm.Options{TTFT: 20 * time.Millisecond},
+			args: []string{"-m", "test-model", "-u", "URL", "--tokenizer", "builtin"}},
+		{name: "warm-up", server: fast, args: stream("--concurrency", "2", "--request-count", "6", "--warmup-request-count", "2")},
+		{name: "duration and grace", server: slow, shape: true,
+			args: stream("--concurrency", "2", "--benchmark-duration", "1.5", "--benchmark-grace-period", "5")},
+		{name: "some refused", server: one, args: stream("--concurrency", "2", "--request-count", "2")},
+		{name: "all refused", server: small, args: stream("--concurrency", "2", "--request-count", "4"), ours: []string{"--include-cold"}},
+		{name: "no server", servers: -1, args: stream("--concurrency", "2", "--request-count", "4"), ours: []string{"--include-cold"}},
+		{name: "server token counts", server: fast, args: stream("--request-count", "4", "--use-server-token-count")},
+		{name: "extra inputs", server: fast, args: stream("--request-count", "4", "--use-legacy-max-tokens", "--extra-inputs", "ignore_eos:true",
+			"--extra-inputs", "temperature:0.5", "--extra-inputs", `{"stop":["é","<x>"],"seed":5}`)},
+		{name: "headers, key, path", server: keyed, args: stream("--request-count", "4", "--api-key", "parity-key", "--header", "X-Team:red",
+			"--custom-endpoint", "/v1/chat/completions?tenant=a")},
+		{name: "config file", server: fast, args: []string{"--config", "FILE", "--ui", "none"}, config: configFile},
+		{name: "prefix and spread lengths", server: fast, shape: true, args: stream("--request-count", "6", "--isl-stddev", "6", "--osl-stddev", "2",
+			"--profile-export-prefix", "mine.json")},
+		{name: "two servers, aiperf's way", server: fast, servers: 2, args: stream("--url", "URL2", "--concurrency", "2", "--request-count", "8"),
+			ours: []string{"--include-cold"}},
+		{name: "sessions, few prompts", server: fast, args: stream("--num-conversations", "6", "--num-dataset-entries", "3")},
+	}
+}
+
+const configFile = `schemaVersion: "2.0"
+benchmark:
+  models: [test-model]
+  endpoint:
+    urls: ["URL"]
+    streaming: true
+  datasets:
+    - name: main
+      type: synthetic
+      entries: 12
+      prompts:
+        isl: 40
+        osl: 8
+  phases:
+    - name: warm
+      kind: warmup
+      type: concurrency
+      requests: 2
+      concurrency: 1
+    - name: load
+      type: concurrency
+      requests: 6
+      concurrency: 2
+  tokenizer:
+    name: builtin
+  gpu_telemetry:
+    enabled: false
+  server_metrics:
+    enabled: false
+`
