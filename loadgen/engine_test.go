@@ -443,21 +443,25 @@ func TestPhasesFollowOneAnotherAndDrawFromStreamsOfTheirOwn(t *testing.T) {
 		ph := profiling(1)
 		ph.Requests = 2
 		r := newRig(t, steady(time.Second, 0), warm, ph)
-		var over []int
-		r.deps.PhaseIssued = func(i int) { over = append(over, i) }
+		var told []string
+		r.deps.OnPhase = func(i int, over bool) { told = append(told, fmt.Sprint(i, over, r.clock.Now())) }
 		sum := r.run(t.Context())
 		if sum.Phases[1].Start != sum.Phases[0].End || sum.Phases[0].End-sum.Phases[0].Start != 2*sec {
 			t.Errorf("warm-up ended at %d, profiling began at %d", sum.Phases[0].End, sum.Phases[1].Start)
 		}
-		if !slices.Equal(over, []int{0, 1}) {
-			t.Errorf("phases told as over: %v", over)
+		var want []string
+		for i, ph := range sum.Phases {
+			want = append(want, fmt.Sprint(i, false, ph.Start), fmt.Sprint(i, true, ph.End))
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("told of the phases %q, want %q", told, want)
 		}
 		var got []string
 		for _, rec := range r.sink.records {
 			got = append(got, fmt.Sprintln(rec.Phase, rec.Kind, rec.Seq, rec.ConversationID))
 		}
 		slices.Sort(got)
-		if want := []string{"0 warmup 0 0/0\n", "0 warmup 1 0/1\n", "0 warmup 2 0/2\n", "1 profiling 0 1/0\n", "1 profiling 1 1/1\n"}; !slices.Equal(got, want) {
+		if want = []string{"0 warmup 0 0/0\n", "0 warmup 1 0/1\n", "0 warmup 2 0/2\n", "1 profiling 0 1/0\n", "1 profiling 1 1/1\n"}; !slices.Equal(got, want) {
 			t.Errorf("records %q, want %q", got, want)
 		}
 	})

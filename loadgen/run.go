@@ -27,8 +27,8 @@ type Deps struct {
 	Progress *Progress
 	// Stop is closed when the user asks the run to end: sending stops, what is in flight may finish within the grace.
 	Stop <-chan struct{}
-	// PhaseIssued, where it is not nil, is told when a phase has issued its last request.
-	PhaseIssued func(phase int)
+	// OnPhase, where it is not nil, is told right before a phase begins and after its last request has returned.
+	OnPhase func(phase int, over bool)
 }
 
 // Summary is what the engine itself knows of a run.
@@ -74,14 +74,17 @@ func Run(ctx context.Context, p *Plan, d Deps) (*Summary, error) {
 			return sum, err
 		}
 	}
+	tell := d.OnPhase
+	if tell == nil {
+		tell = func(int, bool) {}
+	}
 	for i := range p.Phases {
+		tell(i, false)
 		ps, err := r.phase(ctx, i)
+		tell(i, true)
 		sum.Stopped = stopped(d.Stop) || ctx.Err() != nil
 		ps.Stopped = sum.Stopped
 		sum.Phases = append(sum.Phases, ps)
-		if d.PhaseIssued != nil {
-			d.PhaseIssued(i)
-		}
 		if err != nil || sum.Stopped {
 			return sum, err
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"slices"
 
 	"prefire/internal/config"
 	"prefire/internal/export"
@@ -21,7 +20,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		source = "given"
 	}
 	prompts := b.load.source.Stats()
-	verdicts := b.verdicts(r, sum, client)
+	verdicts := verdicts(r.Results, sum.Phases, client, b.used)
 	r.Prefire = export.Object{
 		{Key: "version", Value: version()},
 		{Key: "go", Value: runtime.Version()},
@@ -240,6 +239,7 @@ func (b *bench) clientFacts(sum *loadgen.Summary, c metrics.ClientReport, verdic
 		{Key: "probes", Value: b.health.Probes},
 		{Key: "stamps_outside_bounds", Value: b.health.StampFell},
 		{Key: "gomaxprocs", Value: runtime.GOMAXPROCS(0)},
+		{Key: "machine", Value: b.used.facts()},
 		{Key: "records", Value: value(c)},
 	}
 	var vs []any
@@ -247,41 +247,6 @@ func (b *bench) clientFacts(sum *loadgen.Summary, c metrics.ClientReport, verdic
 		vs = append(vs, export.Object{{Key: "claim", Value: v.Claim}, {Key: "good", Value: v.Good}, {Key: "why", Value: v.Why}})
 	}
 	return append(o, export.Field{Key: "verdicts", Value: vs})
-}
-
-// verdicts say, claim by claim, whether the client was fit to make it.
-func (b *bench) verdicts(r *export.Run, sum *loadgen.Summary, c metrics.ClientReport) []export.Verdict {
-	var out []export.Verdict
-	stamps := "user stamps"
-	if c.KernelStamps.Of > 0 && c.KernelStamps.N == c.KernelStamps.Of {
-		stamps = "kernel stamps"
-	}
-	if i := slices.IndexFunc(r.Results, func(m metrics.Result) bool { return m.Def.Tag == "time_to_first_token" }); i >= 0 && c.TTFTSlack.Count > 0 {
-		v := export.Verdict{Claim: "TTFT", Good: c.TTFTSlack.P99 <= max(1, r.Results[i].Avg/100)}
-		v.Why = fmt.Sprintf("%s; %.1f %% of first tokens exact, error bound p99 %.3f ms, max %.3f ms", stamps, 100*c.TTFTExact.Share, c.TTFTSlack.P99, c.TTFTSlack.Max)
-		if c.TTFTExact.Of == 0 {
-			v.Why = stamps
-		}
-		out = append(out, v)
-	}
-	if c.GapsShared.Of > 0 {
-		out = append(out, export.Verdict{Claim: "ITL", Good: c.GapsShared.Share <= 0.05,
-			Why: fmt.Sprintf("%d of %d gaps lay within one read and are no measurement; error bound of a request's mean p99 %.3f ms",
-				c.GapsShared.N, c.GapsShared.Of, c.ITLSlack.P99)})
-	}
-	for i := range sum.Phases {
-		s := &sum.Phases[i]
-		if s.Phase.Kind != metrics.Profiling || s.Sent == 0 {
-			continue
-		}
-		want := int64(s.Phase.Concurrency)
-		if n := s.Sent; n < want {
-			want = n
-		}
-		out = append(out, export.Verdict{Claim: "load", Good: s.InFlight.Max == want,
-			Why: fmt.Sprintf("phase %s: %d in flight asked, %d at most and %.2f on average while sending", s.Phase.Name, s.Phase.Concurrency, s.InFlight.Max, s.InFlight.Mean)})
-	}
-	return out
 }
 
 func (b *bench) notices(repeated int64, c metrics.Counts, cold metrics.ColdReport) []string {

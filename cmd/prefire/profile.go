@@ -56,7 +56,7 @@ func profile(p process, args []string) error {
 	if err != nil {
 		return complain(p.stderr, err)
 	}
-	if err := export.Console(p.stdout, out.run, consoleWidth(p.stdout)); err != nil {
+	if err := errors.Join(export.Console(p.stdout, out.run, consoleWidth(p.stdout)), export.Footer(p.stdout, out.run)); err != nil {
 		return complain(p.stderr, err)
 	}
 	return out.end(p.stderr)
@@ -117,6 +117,8 @@ type bench struct {
 	options metrics.Options
 	prog    *loadgen.Progress
 	ui      string // as the user asked for it; "" = not asked
+	began   machine
+	used    used // over the profiling phases
 	// terminated: SIGTERM came.
 	terminated atomic.Bool
 }
@@ -185,7 +187,7 @@ func (b *bench) execute() (*outcome, error) {
 	sum, err := loadgen.Run(ctx, &b.load.plan, loadgen.Deps{
 		Clock: b.clock, Transport: transport, Source: b.load.source, Endpoint: b.load.chat, Sink: b.sink,
 		NewID: uuid.NewString, Header: b.load.header.AppendIDs, Progress: b.prog, Stop: stop,
-		PhaseIssued: b.sink.inputs.phaseDone,
+		OnPhase: b.onPhase,
 	})
 	view.stop()
 	b.health = transport.Health()
@@ -205,6 +207,22 @@ func (b *bench) execute() (*outcome, error) {
 		fmt.Fprintf(b.stderr, "%s: connections were still open at the end: %v\n", b.name(), closed)
 	}
 	return out, b.sink.forget()
+}
+
+// onPhase is told when a phase begins and when it is over.
+func (b *bench) onPhase(i int, over bool) {
+	if over {
+		b.sink.inputs.phaseDone(i)
+	}
+	if b.cfg.Phases[i].Kind != metrics.Profiling {
+		return
+	}
+	now := readMachine(b.clock.Now())
+	if over {
+		b.used = b.used.add(now.since(b.began))
+	} else {
+		b.began = now
+	}
 }
 
 // nothing is the error of a run that ended before its first request.

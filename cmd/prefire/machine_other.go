@@ -1,0 +1,8 @@
+//go:build !linux
+
+package main
+
+import "time"
+
+// systemTimes knows nothing where there is no /proc.
+func systemTimes() (cpu, waited, busy reading[time.Duration]) { return cpu, waited, busy }
