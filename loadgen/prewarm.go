@@ -72,7 +72,7 @@ func (r *run) prewarm(ctx context.Context, rep *PrewarmReport) error {
 	}
 	for i := range r.plan.Targets {
 		t, w := &r.plan.Targets[i], &rep.Targets[i]
-		n := r.plan.connections(w.Connections[0].Protocol != "HTTP/1.1") - 1
+		n := r.plan.connections(&w.Connections[0]) - 1
 		if n <= 0 {
 			continue
 		}
@@ -141,6 +141,7 @@ const retryPause = 500_000_000
 func (r *run) refused(t *Target, w *TargetWarmth, inf *Inference, status int) error {
 	pw := &r.plan.Prewarm
 	said, msg := inf.Err.Message, ""
+	path, _, _ := strings.Cut(t.Wire.Path, "?") // a query may hold a key
 	if pw.ErrorText != nil {
 		said = pw.ErrorText(said)
 	}
@@ -155,7 +156,7 @@ func (r *run) refused(t *Target, w *TargetWarmth, inf *Inference, status int) er
 	case status == 401 || status == 403:
 		msg = "check --api-key"
 	case status == 404:
-		msg = fmt.Sprintf("check --model (%q was asked for%s) and the path (%s)", pw.Model, listed(w.Listed), t.Wire.Path)
+		msg = fmt.Sprintf("check --model (%q was asked for%s) and the path (%s)", pw.Model, listed(w.Listed), path)
 	case status >= 300 && status < 400:
 		msg = "redirects are not followed: give the final address with --url"
 	case status >= 400 && status < 500 && status != 429 && status != 408:
@@ -166,7 +167,7 @@ func (r *run) refused(t *Target, w *TargetWarmth, inf *Inference, status int) er
 	default:
 		return nil
 	}
-	return &PrewarmError{URL: t.URL + t.Wire.Path, Msg: fmt.Sprintf("answered %d %s: %s; %s", status, inf.Err.Type, said, msg)}
+	return &PrewarmError{URL: t.URL + path, Msg: fmt.Sprintf("answered %d %s: %s; %s", status, inf.Err.Type, said, msg)}
 }
 
 const contextHint = "ask for shorter prompts or fewer output tokens, or serve the model with a larger --max-model-len"
@@ -301,6 +302,10 @@ func connectHint(err error) string {
 		return "check the host name in --url"
 	case strings.Contains(e.Type, "Certificate"):
 		return "the server's certificate is not trusted by this system: install its issuer's certificate, or set SSL_CERT_FILE to it"
+	case strings.Contains(e.Message, "does not speak TLS"):
+		return "if the server speaks plain HTTP, give --url with http://"
+	case e.Type == "ServerDisconnectedError":
+		return "check --url; if the server speaks TLS, give it with https://"
 	default:
 		return "check --url, and that the server is up"
 	}

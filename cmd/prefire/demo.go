@@ -28,6 +28,8 @@ const (
 	demoOutput = 128 // as demo.yaml says
 	// demoMargin is what a total must leave beside input and output.
 	demoMargin = 16
+	// demoShortest leaves room for the template's words, a value and some text.
+	demoShortest = 32
 )
 
 func demoCommand(p process) *cobra.Command {
@@ -46,12 +48,19 @@ the files are. The server takes 20 ms and 20 µs for each prompt token to the fi
 			return nil
 		},
 	}
+	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&dir, "artifact-dir", filepath.Join("results", "longcontext"), "folder for the files; each length gets its own below it")
 	cmd.Flags().IntSliceVar(&lengths, "isl", []int{512, 1024, 2048, 4096}, "input lengths, in tokens")
 	return cmd
 }
 
 func demo(p process, dir string, lengths []int) error {
+	for _, isl := range lengths {
+		if isl < demoShortest || isl > fakellm.DefaultMaxModelLen-demoOutput {
+			return fmt.Errorf("--isl: %d tokens; a length may be %d (the template's words and a value) to %d (the server's context less %d for the answer)",
+				isl, demoShortest, fakellm.DefaultMaxModelLen-demoOutput, demoOutput)
+		}
+	}
 	tokens, err := tokenize.Open("builtin")
 	if err != nil {
 		return err
@@ -70,7 +79,7 @@ func demo(p process, dir string, lengths []int) error {
 	}
 	defer func() { _ = server.Close() }()
 	dir = filepath.Join(dir, strings.NewReplacer("/", "_", ".", "_").Replace(demoModel))
-	fmt.Fprintf(p.stdout, "Long-context prefill test against the built-in server at %s: %d input lengths, 10 sessions, 2 s each.\n", server.URL(), len(lengths))
+	fmt.Fprintf(p.stdout, "Long-context prefill test against the built-in server at %s, 10 sessions for 2 s at each input length.\n", server.URL())
 	var runs []*export.Run
 	for _, isl := range lengths {
 		out, err := demoLength(p, server.URL(), filepath.Join(dir, "isl"+strconv.Itoa(isl)), isl)
@@ -80,14 +89,22 @@ func demo(p process, dir string, lengths []int) error {
 		if err := out.end(p.stderr); err != nil {
 			return err
 		}
+		if out.run.WasCancelled {
+			fmt.Fprintf(p.stdout, "Stopped at %d tokens: that length is not in the table.\n", isl)
+			break
+		}
 		runs = append(runs, out.run)
+		fmt.Fprintf(p.stdout, "  %d tokens: %d requests\n", isl, out.run.Screen.Counts.OK)
+	}
+	if len(runs) == 0 {
+		return exitError(exitFailed)
 	}
 	fmt.Fprintln(p.stdout)
 	if err := lengthTable(p, lengths, runs); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "\nFiles, as aiperf writes them, and prefire's own facts under the key \"prefire\" of each profile_export_aiperf.json:\n")
-	for _, isl := range lengths {
+	fmt.Fprintf(p.stdout, "\nEach length's files, as aiperf writes them, with prefire's own facts under the key \"prefire\" of profile_export_aiperf.json:\n")
+	for _, isl := range lengths[:len(runs)] {
 		fmt.Fprintf(p.stdout, "  %s\n", filepath.Join(dir, "isl"+strconv.Itoa(isl)))
 	}
 	return nil
@@ -114,9 +131,9 @@ func demoLength(p process, url, dir string, isl int) (*outcome, error) {
 
 // lengthTable prints one row for each input length.
 func lengthTable(p process, lengths []int, runs []*export.Run) error {
-	w := tabwriter.NewWriter(p.stdout, 0, 0, 3, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "ISL asked\tISL reached\tprefill\tper 1,000 prompt tokens\tTTFT avg\tTTFT p99\toutput per user\trequests\tcold\t")
-	fmt.Fprintln(w, "tokens\ttokens\ttokens/s/user\ts\tms\tms\ttokens/s/user\tmeasured\tkept out\t")
+	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "ISL\treached\tprefill\tper 1,000\tTTFT avg\tp99\toutput\tmeasured\tcold\t")
+	fmt.Fprintln(w, "tokens\ttokens\ttok/s/user\ts\tms\tms\ttok/s/user\trequests\tout\t")
 	for i, r := range runs {
 		prefill := find(r.Results, "prefill_throughput_per_user")
 		ttft := find(r.Results, "time_to_first_token")

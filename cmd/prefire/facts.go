@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"prefire/internal/config"
 	"prefire/internal/export"
@@ -46,7 +47,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		Cold:    cold,
 		Prewarm: b.prewarmLines(sum),
 		Client:  verdicts,
-		Notices: b.notices(prompts.Repeated, counts, cold),
+		Notices: b.notices(prompts.Repeated, counts, cold, verdicts),
 		Files:   b.files(),
 	}
 }
@@ -182,7 +183,10 @@ func (b *bench) prewarmLines(sum *loadgen.Summary) []string {
 			line = t.URL + ": 1 connection"
 		}
 		if t.Proven {
-			line += fmt.Sprintf(", first inference took %.1f ms (TTFT %.1f ms)", ms(last.Latency), ms(last.TTFT))
+			line += fmt.Sprintf(", first inference took %.1f ms", ms(last.Latency))
+			if b.options.Streaming {
+				line += fmt.Sprintf(" (TTFT %.1f ms)", ms(last.TTFT))
+			}
 			if last.Input.Known && last.Server.Known {
 				line += fmt.Sprintf("; its prompt of %d tokens was %d by the server's count", last.Input.N, last.Server.N)
 			}
@@ -249,8 +253,22 @@ func (b *bench) clientFacts(sum *loadgen.Summary, c metrics.ClientReport, verdic
 	return append(o, export.Field{Key: "verdicts", Value: vs})
 }
 
-func (b *bench) notices(repeated int64, c metrics.Counts, cold metrics.ColdReport) []string {
+// failedShare is what share of failed requests is worth a notice of its own.
+const failedShare = 0.1
+
+func (b *bench) notices(repeated int64, c metrics.Counts, cold metrics.ColdReport, verdicts []export.Verdict) []string {
 	var out []string
+	if c.OK > 0 && float64(c.Failed) >= failedShare*float64(c.Sent) {
+		out = append(out, fmt.Sprintf("%d of %d requests failed: the latencies are those of the others, and the load was not what it would be if all were served", c.Failed, c.Sent))
+	}
+	for i := range b.cfg.Phases {
+		if ph := &b.cfg.Phases[i]; ph.Requests > 0 && ph.Requests < int64(ph.Concurrency) {
+			out = append(out, fmt.Sprintf("phase %s sends %d requests in all: %d at once cannot be reached", ph.Name, ph.Requests, ph.Concurrency))
+		}
+	}
+	if slices.ContainsFunc(verdicts, func(v export.Verdict) bool { return !v.Good }) {
+		out = append(out, "where the client was not fit, run it on a machine with idle cores, or with fewer sessions; docs/trust.md explains each verdict")
+	}
 	if cold.Count > 0 && cold.Count == cold.Of && !cold.Included {
 		out = append(out, "every request was cold, so there are no latencies: does the server close its connections after each answer? "+
 			"prefire.cold.metrics_with_cold in the JSON has the figures with the cold requests; --include-cold shows them here")

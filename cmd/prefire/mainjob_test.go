@@ -148,8 +148,8 @@ func TestConnectionsThatCloseMakeColdRequestsThatAreKeptOut(t *testing.T) {
 			dir := t.TempDir()
 			must(t, profileArgs(s.URL(), dir, "--concurrency", c.concurrency, "--request-count", "30")...)
 			sum, n := readSummary(t, dir), holdsTo(t, s, dir)
-			if n == 0 || int64(n) != sum.Prefire.Cold.Count || sum.TTFT.Count != 30-int64(n) || sum.Requests.Avg != 30 || sum.ITL.Count != sum.TTFT.Count {
-				t.Errorf("%d cold by the log, %d by the result; %d measured of %v", n, sum.Prefire.Cold.Count, sum.TTFT.Count, sum.Requests.Avg)
+			if n == 0 || int64(n) != sum.Prefire.Cold.Count || sum.TTFT.Count != 30-int64(n) || sum.Requests.Avg != 30 || sum.Latency.Count != sum.TTFT.Count {
+				t.Errorf("%d cold by the log, %d by the result; %d TTFTs and %d latencies of %v requests", n, sum.Prefire.Cold.Count, sum.TTFT.Count, sum.Latency.Count, sum.Requests.Avg)
 			}
 			if with := sum.Prefire.Cold.With["time_to_first_token"]; with.Count != 30 || with.Max < 70 {
 				t.Errorf("with the cold ones TTFT would be of %d requests and %v ms at most; want 30 and 70 ms at least", with.Count, with.Max)

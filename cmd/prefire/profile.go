@@ -27,7 +27,7 @@ import (
 const aiperfVersion = export.AIPerfVersion
 
 func profileCommand(p process) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:                "profile",
 		Short:              "Measure an endpoint under load",
 		DisableFlagParsing: true, // aiperf's flags have habits of their own
@@ -40,6 +40,8 @@ func profileCommand(p process) *cobra.Command {
 			return candidates, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
+	cmd.SetHelpFunc(func(*cobra.Command, []string) { fmt.Fprint(p.stdout, config.Help(p.name())) })
+	return cmd
 }
 
 // profile is the profile command: config → plan → load → files and screen.
@@ -117,6 +119,7 @@ type bench struct {
 	options metrics.Options
 	prog    *loadgen.Progress
 	ui      string // as the user asked for it; "" = not asked
+	view    *view
 	began   machine
 	used    used // over the profiling phases
 	// terminated: SIGTERM came.
@@ -181,15 +184,16 @@ func (b *bench) execute() (*outcome, error) {
 		return nil, err
 	}
 	transport := portable.New(portable.Options{Clock: b.clock})
+	b.view = newView(&view{phases: b.cfg.Phases, prog: b.prog, now: b.clock.Now, out: b.stderr, prefix: b.name() + ": ",
+		live: func(phase int) metrics.Live { return b.sink.byPhase[phase].Live() }}, b.ui, b.cfg.Verbose > 0)
 	stop, ctx, release := b.listen()
 	defer release()
-	view := b.watch()
 	sum, err := loadgen.Run(ctx, &b.load.plan, loadgen.Deps{
 		Clock: b.clock, Transport: transport, Source: b.load.source, Endpoint: b.load.chat, Sink: b.sink,
 		NewID: uuid.NewString, Header: b.load.header.AppendIDs, Progress: b.prog, Stop: stop,
 		OnPhase: b.onPhase,
 	})
-	view.stop()
+	b.view.stop()
 	b.health = transport.Health()
 	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -211,6 +215,7 @@ func (b *bench) execute() (*outcome, error) {
 
 // onPhase is told when a phase begins and when it is over.
 func (b *bench) onPhase(i int, over bool) {
+	b.view.stage(i, over)
 	if over {
 		b.sink.inputs.phaseDone(i)
 	}
@@ -263,12 +268,14 @@ func (b *bench) listen() (stop chan struct{}, ctx context.Context, release func(
 				case s == syscall.SIGTERM:
 					cancel()
 				case asked:
+					b.view.say("quit at once; the requests that finished are in " + filepath.Join(b.dir.Path, journalFile))
 					b.exit(exitKilled)
 					return
+				default:
+					b.view.say("stopping: no more requests are sent, those in flight may finish; press Ctrl-C again to quit at once")
 				}
 				if !asked {
 					close(stop)
-					fmt.Fprintf(b.stderr, "\n%s: stopping: no more requests are sent, those in flight may finish; press Ctrl-C again to quit at once\n", b.name())
 				}
 				asked = true
 			}

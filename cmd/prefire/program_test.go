@@ -80,7 +80,7 @@ type summary struct {
 	Prefill      metric `json:"prefill_throughput_per_user"`
 	ISL          metric `json:"input_sequence_length"`
 	OSL          metric `json:"output_sequence_length"`
-	ITL          metric `json:"inter_token_latency"`
+	Latency      metric `json:"request_latency"`
 	Requests     metric `json:"request_count"`
 	UsagePrompt  metric `json:"usage_prompt_tokens"`
 	DNS          metric `json:"http_req_dns_lookup"`

@@ -2,138 +2,194 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"prefire/internal/config"
 	"prefire/loadgen"
 	"prefire/metrics"
 )
 
-// view shows a run while it goes on: a bar on a terminal, a line every few seconds elsewhere, nothing where the user wants none.
-type view struct {
-	quit chan struct{}
-	done sync.WaitGroup
-}
-
 const (
 	redraw    = 100 * time.Millisecond
 	plainLine = 5 * time.Second
+	barWidth  = 24 // cells; mpb shrinks it where the terminal is narrower
 )
 
-// watch starts the view that the config asks for.
-func (b *bench) watch() *view {
-	v := &view{quit: make(chan struct{})}
+// prewarmStage is the number of the stage before the first phase.
+const prewarmStage = -1
+
+// view shows a run while it goes on: a bar on a terminal, a line every few seconds elsewhere, nothing where the user wants none. What the
+// program has to say meanwhile goes through it, so that a bar and a message do not write over each other.
+type view struct {
+	phases []config.Phase
+	prog   *loadgen.Progress
+	live   func(phase int) metrics.Live
+	now    func() int64
+	out    io.Writer // stderr
+	prefix string    // of a plain line
+	told   bool      // each stage's end is told in a line
+
+	quit chan struct{}
+	done sync.WaitGroup
+
+	mu   sync.Mutex
+	bars *mpb.Progress // nil where there is no terminal
+	bar  *mpb.Bar      // of the present stage; nil between two
+	at   int
+}
+
+// newView starts the view that the user asked for by ui ("" = not asked). verbose tells of each stage's end too.
+func newView(v *view, ui string, verbose bool) *view {
+	v.quit, v.at, v.told = make(chan struct{}), prewarmStage, verbose
 	switch {
-	case b.ui == "none":
-	case terminal(b.stderr):
-		v.done.Go(func() { b.bars(v.quit) })
+	case ui == "none":
+	case terminal(v.out):
+		v.told = true
+		v.bars = mpb.New(mpb.WithOutput(v.out), mpb.WithRefreshRate(redraw), mpb.WithWidth(barWidth))
+		v.add(prewarmStage)
+		v.done.Go(func() { v.every(redraw, v.step) })
 	default:
-		v.done.Go(func() { b.lines(v.quit) })
+		v.done.Go(func() { v.every(plainLine, func() { v.say(v.status()) }) })
 	}
 	return v
 }
 
-func (v *view) stop() {
-	close(v.quit)
-	v.done.Wait()
-}
-
-// lines writes a plain line every few seconds.
-func (b *bench) lines(quit <-chan struct{}) {
-	tick := time.NewTicker(plainLine)
+func (v *view) every(d time.Duration, f func()) {
+	tick := time.NewTicker(d)
 	defer tick.Stop()
 	for {
 		select {
-		case <-quit:
+		case <-v.quit:
 			return
 		case <-tick.C:
-			fmt.Fprintf(b.stderr, "%s: %s\n", b.name(), b.status())
+			f()
 		}
 	}
 }
 
-// status is the run in one line.
-func (b *bench) status() string {
-	i := int(b.prog.Phase.Load())
-	if i < 0 {
+// stage is told when a phase begins and when it is over.
+func (v *view) stage(i int, over bool) {
+	if over {
+		if v.told {
+			v.say(v.status())
+		}
+		v.drop()
+		return
+	}
+	if i == 0 {
+		if v.told && v.at == prewarmStage {
+			v.say(fmt.Sprintf("warm after %.1f s; the clock starts", float64(v.now())/1e9))
+		}
+		v.drop()
+	}
+	v.mu.Lock()
+	v.at = i
+	v.mu.Unlock()
+	v.add(i)
+}
+
+// stop ends the view and leaves no bar behind.
+func (v *view) stop() {
+	close(v.quit)
+	v.done.Wait()
+	v.drop()
+	if v.bars != nil {
+		v.bars.Wait()
+	}
+}
+
+// say writes a line, above the bar where there is one.
+func (v *view) say(text string) {
+	line := v.prefix + text + "\n"
+	if v.bars != nil {
+		if _, err := v.bars.Write([]byte(line)); err == nil {
+			return
+		}
+	}
+	_, _ = io.WriteString(v.out, line)
+}
+
+// status is the present stage in one line.
+func (v *view) status() string {
+	v.mu.Lock()
+	i := v.at
+	v.mu.Unlock()
+	if i == prewarmStage {
 		return "warming up the connections and the server, before the clock starts"
 	}
-	ph := &b.cfg.Phases[i]
-	elapsed := float64(b.clock.Now()-b.prog.PhaseFrom.Load()) / 1e9
-	s := fmt.Sprintf("%s: %d", ph.Name, b.prog.Returned.Load())
+	ph := &v.phases[i]
+	s := fmt.Sprintf("%s: %d", ph.Name, v.prog.Returned.Load())
 	if ph.Requests > 0 {
 		s += fmt.Sprintf("/%d", ph.Requests)
 	}
-	s += fmt.Sprintf(" requests, %.1f s", elapsed)
+	s += fmt.Sprintf(" requests, %.1f s", float64(v.now()-v.prog.PhaseFrom.Load())/1e9)
 	if ph.Duration > 0 {
 		s += fmt.Sprintf(" of %g s", ph.Duration.Seconds())
 	}
-	return s + ", " + liveText(b.sink.byPhase[i].Live(), b.prog)
+	return s + ", " + v.figures(i)
 }
 
-func liveText(l metrics.Live, p *loadgen.Progress) string {
-	s := fmt.Sprintf("%.2f requests/s, %d in flight, %d failed", l.Rate, p.InFlight.Load(), p.Failed.Load())
+// figures are the present stage's live figures, short enough for a narrow terminal.
+func (v *view) figures(i int) string {
+	l := v.live(i)
+	s := fmt.Sprintf("%.4g requests/s, %d in flight, %d failed", l.Rate, v.prog.InFlight.Load(), v.prog.Failed.Load())
 	if l.TTFTCount > 0 {
-		s += fmt.Sprintf(", TTFT avg %.1f p50 %.1f ms", l.TTFTAvg, l.TTFTP50)
-	}
-	if p.Draining.Load() {
-		s += ", draining"
+		s += fmt.Sprintf(", TTFT p50 %.4g ms", l.TTFTP50)
 	}
 	return s
 }
 
-// bars draws one bar a phase.
-func (b *bench) bars(quit <-chan struct{}) {
-	bars := mpb.New(mpb.WithOutput(b.stderr), mpb.WithRefreshRate(redraw), mpb.WithWidth(40))
-	current, at := (*mpb.Bar)(nil), -2
-	tick := time.NewTicker(redraw)
-	defer tick.Stop()
-	for {
-		i := int(b.prog.Phase.Load())
-		if i != at {
-			if current != nil {
-				current.SetCurrent(b.total(at))
-				current.SetTotal(-1, true)
-			}
-			current, at = b.bar(bars, i), i
-		}
-		if i >= 0 {
-			current.SetCurrent(b.reached(i))
-		}
-		select {
-		case <-quit:
-			current.Abort(false)
-			bars.Wait()
-			return
-		case <-tick.C:
-		}
+// add draws a stage's bar.
+func (v *view) add(i int) {
+	if v.bars == nil {
+		return
 	}
-}
-
-func (b *bench) bar(bars *mpb.Progress, i int) *mpb.Bar {
-	name := "prewarm"
-	if i >= 0 {
-		name = b.cfg.Phases[i].Name
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if i == prewarmStage {
+		v.bar = v.bars.New(0, mpb.NopStyle(), mpb.AppendDecorators(decor.Name(v.prefix+"warming up the connections and the server")))
+		return
 	}
-	return bars.AddBar(b.total(i),
-		mpb.PrependDecorators(decor.Name(name, decor.WCSyncSpaceR), decor.Percentage(decor.WCSyncSpace)),
+	v.bar = v.bars.AddBar(v.total(i),
+		mpb.PrependDecorators(decor.Name(v.phases[i].Name+" "), decor.Percentage()),
 		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
-			if i < 0 {
-				return "warming up"
+			s := " " + v.figures(i)
+			if v.prog.Draining.Load() {
+				s += ", draining"
 			}
-			return fmt.Sprintf("%d done, %s", b.prog.Returned.Load(), liveText(b.sink.byPhase[i].Live(), b.prog))
+			return s
 		})))
 }
 
-// total is the length of a phase's bar: requests, sessions or ms.
-func (b *bench) total(i int) int64 {
-	if i < 0 {
-		return 1
+// drop takes the present stage's bar away.
+func (v *view) drop() {
+	v.mu.Lock()
+	bar := v.bar
+	v.bar = nil
+	v.mu.Unlock()
+	if bar != nil {
+		bar.Abort(true)
+		bar.Wait()
 	}
-	ph := &b.cfg.Phases[i]
+}
+
+// step moves the bar on.
+func (v *view) step() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.bar != nil && v.at != prewarmStage {
+		v.bar.SetCurrent(v.reached(v.at))
+	}
+}
+
+// total is the length of a phase's bar: requests, ms or sessions.
+func (v *view) total(i int) int64 {
+	ph := &v.phases[i]
 	switch {
 	case ph.Requests > 0:
 		return ph.Requests
@@ -143,10 +199,12 @@ func (b *bench) total(i int) int64 {
 	return ph.Sessions
 }
 
-func (b *bench) reached(i int) int64 {
-	ph := &b.cfg.Phases[i]
+// reached is how far a phase's bar is; it is never full, since a full bar is a finished one to mpb.
+func (v *view) reached(i int) int64 {
+	ph := &v.phases[i]
+	n := v.prog.Returned.Load()
 	if ph.Requests == 0 && ph.Duration > 0 {
-		return min((b.clock.Now()-b.prog.PhaseFrom.Load())/1e6, b.total(i)-1)
+		n = (v.now() - v.prog.PhaseFrom.Load()) / 1e6
 	}
-	return min(b.prog.Returned.Load(), b.total(i))
+	return min(n, v.total(i)-1)
 }

@@ -78,7 +78,7 @@ number can be trusted.`,
 		return nil
 	}
 	root.AddCommand(profileCommand(p), mockCommand(p), demoCommand(p))
-	err := root.ExecuteContext(context.Background())
+	cmd, err := root.ExecuteContextC(context.Background())
 	var code exitError
 	switch {
 	case err == nil:
@@ -86,7 +86,7 @@ number can be trusted.`,
 	case errors.As(err, &code):
 		return int(code)
 	default:
-		fmt.Fprintf(p.stderr, "%s: %v\nSee '%s --help'.\n", p.name(), err, p.name())
+		fmt.Fprintf(p.stderr, "%s: %v\nSee '%s --help'.\n", p.name(), err, cmd.CommandPath())
 		return exitFailed
 	}
 }

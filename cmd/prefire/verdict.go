@@ -10,8 +10,9 @@ import (
 
 // The limits of the verdicts; docs/trust.md has the reasons.
 const (
-	ttftBoundMS    = 1.0  // TTFT: what the error bound's p99 may be, in ms,
-	ttftBoundShare = 0.01 // or as a share of the average TTFT, whichever is more
+	ttftBoundShare = 0.01 // TTFT: what the error bound's p99 may be, as a share of the average TTFT,
+	ttftBoundMS    = 1.0  // or in ms where that is more,
+	ttftBoundMost  = 0.1  // but never more than this share
 	gapsLostShare  = 0.05 // ITL: what share of gaps may lie within one read
 	itlBoundShare  = 0.02 // and what the bound of a request's mean may be at p99, as a share of the average ITL
 	sendLateShare  = 0.02 // load: how late the p99 of sends may be, as a share of the average request latency
@@ -21,7 +22,7 @@ const (
 func verdicts(rs []metrics.Result, phases []loadgen.PhaseSummary, c metrics.ClientReport, u used) []export.Verdict {
 	var out []export.Verdict
 	if ttft := find(rs, "time_to_first_token"); ttft != nil && c.TTFTSlack.Count > 0 {
-		out = append(out, export.Verdict{Claim: "TTFT", Good: c.TTFTSlack.P99 <= max(ttftBoundMS, ttftBoundShare*ttft.Avg), Why: fmt.Sprintf(
+		out = append(out, export.Verdict{Claim: "TTFT", Good: c.TTFTSlack.P99 <= max(ttftBoundShare*ttft.Avg, min(ttftBoundMS, ttftBoundMost*ttft.Avg)), Why: fmt.Sprintf(
 			"%s; %.1f %% of first tokens exact, error bound p99 %.3f ms, max %.3f ms", stampKind(c), 100*c.TTFTExact.Share, c.TTFTSlack.P99, c.TTFTSlack.Max)})
 	}
 	if itl := find(rs, "inter_token_latency"); itl != nil && c.GapsShared.Of > 0 {

@@ -39,6 +39,7 @@ func TestVerdictsSayWhatTheClientWasFitFor(t *testing.T) {
 		{"all fit", results(50, 10, 500), phase(10, 100, 10), report(0.9, 0.19, 0.05, 9.9), true, true, true},
 		{"TTFT bound over 1 ms of 50", results(50, 10, 500), phase(10, 100, 10), report(1.1, 0.1, 0, 0), false, true, true},
 		{"TTFT bound of 9 ms under 1 % of 1 s", results(1000, 10, 5000), phase(10, 100, 10), report(9, 0.1, 0, 0), true, true, true},
+		{"TTFT bound of 0.5 ms over a tenth of 1 ms", results(1, 10, 500), phase(10, 100, 10), report(0.5, 0.1, 0, 0), false, true, true},
 		{"gaps lost", results(50, 10, 500), phase(10, 100, 10), report(0, 0, 0.06, 0), true, false, true},
 		{"ITL bound", results(50, 10, 500), phase(10, 100, 10), report(0, 0.21, 0, 0), true, false, true},
 		{"one session missing", results(50, 10, 500), phase(10, 100, 9), report(0, 0, 0, 0), true, true, false},

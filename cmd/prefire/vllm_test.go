@@ -111,7 +111,20 @@ func serveVLLM(t *testing.T, vllm, model string) (url string) {
 		<-read
 		t.Fatalf("vLLM did not start:\n%s", strings.Join(last, "\n"))
 	}
-	return fmt.Sprintf("http://127.0.0.1:%d", port)
+	// It says so right before it listens.
+	for tick := time.NewTicker(50 * time.Millisecond); ; {
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			tick.Stop()
+			_ = c.Close()
+			return fmt.Sprintf("http://127.0.0.1:%d", port)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("vLLM does not listen: %v", err)
+		}
+	}
 }
 
 // vllmCounters are the server's own metrics, by name, their labels' values added up.

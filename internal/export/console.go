@@ -299,6 +299,17 @@ func oslPanel(b []byte, r *Run, width int) []byte {
 	}, width)
 }
 
+// prefillTime is the time per 1,000 prompt tokens by the average rate and by the average times: where TTFT varies, the average of rates is
+// more than the rate of the averages.
+func prefillTime(r *Run, rate float64) string {
+	s := fmt.Sprintf("%.3f by the average throughput", 1000/rate)
+	ttft, isl := result(r.Results, "time_to_first_token"), result(r.Results, "input_sequence_length")
+	if ttft != nil && isl != nil && isl.Avg > 0 {
+		s += fmt.Sprintf(", %.3f by the averages of TTFT and input length", ttft.Avg/isl.Avg)
+	}
+	return s
+}
+
 // own is prefire's block.
 func own(b []byte, r *Run, width int) []byte {
 	s := &r.Screen
@@ -307,7 +318,7 @@ func own(b []byte, r *Run, width int) []byte {
 	if m := result(r.Results, prefillTag); m != nil && m.Avg > 0 {
 		add("Prefill Throughput Per User (tokens/sec/user)", fmt.Sprintf("avg %s, p50 %s, min %s, max %s", grouped(m.Avg),
 			grouped(percentile(m, 50)), grouped(m.Min), grouped(m.Max)))
-		add("Prefill Time per 1,000 Prompt Tokens (sec)", fmt.Sprintf("%.3f", 1000/m.Avg))
+		add("Prefill Time per 1,000 Prompt Tokens (sec)", prefillTime(r, m.Avg))
 	}
 	if c := s.Counts; c.Sent > 0 {
 		add("Requests", fmt.Sprintf("%s sent = %s ok + %s failed + %s cancelled + %s censored", groupedInt(c.Sent), groupedInt(c.OK),

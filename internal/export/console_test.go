@@ -23,7 +23,7 @@ func TestOwnBlock(t *testing.T) {
 	r := &Run{
 		Results: []metrics.Result{
 			{Def: &metrics.Def{Tag: prefillTag, Header: "Prefill"}, Avg: 7571.25, Min: 2003, Max: 9000, P: [9]float64{4: 7600}},
-			{Def: &metrics.Def{Tag: "time_to_first_token", Header: "Time to First Token"}, Count: 9},
+			{Def: &metrics.Def{Tag: "time_to_first_token", Header: "Time to First Token"}, Count: 9, Avg: 128},
 		},
 		Screen: Screen{Version: "0.1.0", Seed: "42, drawn from the system", Counts: metrics.Counts{Sent: 12, OK: 10, Failed: 1, Cancelled: 0, Censored: 1},
 			Cold: metrics.ColdReport{Count: 1, Of: 10, Severity: metrics.SeverityHigh, Change: &change,
@@ -32,6 +32,7 @@ func TestOwnBlock(t *testing.T) {
 			Client:  []Verdict{{"TTFT", true, "receive delay p99 0.1 ms"}, {"load", false, "sends were late"}},
 			Notices: []string{"a notice"}},
 	}
+	r.Results = append(r.Results, metrics.Result{Def: &metrics.Def{Tag: "input_sequence_length", Group: metrics.FileOnly}, Avg: 512, Count: 100})
 	want := `
 
                                                            prefire 0.1.0                                                           
@@ -39,7 +40,7 @@ func TestOwnBlock(t *testing.T) {
 ┃                                          Fact ┃ Value                                                                           ┃
 ┡━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┩
 │ Prefill Throughput Per User (tokens/sec/user) │ avg 7,571.25, p50 7,600.00, min 2,003.00, max 9,000.00                          │
-│    Prefill Time per 1,000 Prompt Tokens (sec) │ 0.132                                                                           │
+│    Prefill Time per 1,000 Prompt Tokens (sec) │ 0.132 by the average throughput, 0.250 by the averages of TTFT and input length │
 │                                      Requests │ 12 sent = 10 ok + 1 failed + 0 cancelled + 1 censored                           │
 │         Measured (latency and per-user rates) │ 9 of 10 requests; 1 cold kept out (dialled 1, resent 1): severity high, with    │
 │                                               │ them TTFT or prefill would be 812.4 % off                                       │

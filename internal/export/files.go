@@ -47,6 +47,7 @@ type FS interface {
 	Create(path string, perm os.FileMode) (io.WriteCloser, error)
 	Rename(from, to string) error
 	Remove(path string) error // no error where there is none
+	Glob(pattern string) ([]string, error)
 }
 
 // Disk is the real file system.
@@ -59,6 +60,8 @@ func (Disk) Create(path string, perm os.FileMode) (io.WriteCloser, error) {
 }
 
 func (Disk) Rename(from, to string) error { return os.Rename(from, to) }
+
+func (Disk) Glob(pattern string) ([]string, error) { return filepath.Glob(pattern) }
 
 func (Disk) Remove(path string) error {
 	if err := os.Remove(path); !os.IsNotExist(err) {
@@ -96,8 +99,27 @@ func (d Dir) Prepare() error {
 			err = d.FS.Remove(d.path(name))
 		}
 	}
+	if err == nil {
+		err = d.removePhases()
+	}
 	if err != nil {
 		return fmt.Errorf("the artifact folder %s cannot be written: %w; choose another with --artifact-dir", d.Path, err)
+	}
+	return nil
+}
+
+// removePhases takes away the summaries by phase of an earlier run.
+func (d Dir) removePhases() error {
+	for _, name := range [...]string{d.Names.JSON, d.Names.CSV} {
+		old, err := d.FS.Glob(d.path(phaseDir("*") + "/" + filepath.Base(name)))
+		if err != nil {
+			return err
+		}
+		for _, file := range old {
+			if err := d.FS.Remove(file); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

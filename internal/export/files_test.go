@@ -126,9 +126,7 @@ func TestWriteRun(t *testing.T) {
 	if err := d.Prepare(); err != nil {
 		t.Fatal(err)
 	}
-	want = []string{"phases/a_.._b/profile_export_aiperf.csv", "phases/a_.._b/profile_export_aiperf.json",
-		"phases/warmup/profile_export_aiperf.csv", "phases/warmup/profile_export_aiperf.json"}
-	if got := listing(t, d.Path); !slices.Equal(got, want) {
+	if got := listing(t, d.Path); len(got) != 0 {
 		t.Errorf("after Prepare: %q", got)
 	}
 }
