@@ -264,7 +264,7 @@ func spread(table []Flag, args []string) ([]string, error) {
 			i++
 		}
 		out = tie(out, spelled, value)
-		for f.Several && i < len(args) && !isFlag(args[i]) {
+		for f.Several && i < len(args) && !strings.HasPrefix(args[i], "-") {
 			out = tie(out, spelled, args[i])
 			i++
 		}

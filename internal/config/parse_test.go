@@ -224,6 +224,7 @@ func TestBadArguments(t *testing.T) {
 		{"--model|m|--concurrncy|3", "Unknown option: --concurrncy. Did you mean --concurrency?"},
 		{"--model|m|--zzz", "Unknown option: --zzz."},
 		{"--model|m|-x", "Unknown option: -x."},
+		{"--model|m|--url|h:1|h:2|-x", "Unknown option: -x."},
 		{"--model|m|x|it's", `Unused Tokens: ['x', "it's"].`},
 		{"--model|m|--streaming|true", "Unused Tokens: ['true']."},
 		{"--model|m|--concurrency|3|--concurrency|4", "Parameter --concurrency specified multiple times."},
