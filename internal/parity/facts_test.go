@@ -1,6 +1,7 @@
 package parity
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,7 +16,9 @@ type facts struct {
 
 func newFacts() *facts { return &facts{map[string]string{}, map[string][]string{}} }
 
-func (f *facts) set(path, value string)              { f.values[path] = value }
+// set notes a fact. One that is empty is still there.
+func (f *facts) set(path, value string) { f.values[path] = cmp.Or(value, "(empty)") }
+
 func (f *facts) order(path string, elements []string) { f.orders[path] = slices.Clone(elements) }
 
 // add puts a value into the set at path: a fact that many requests share.
@@ -24,7 +27,7 @@ func (f *facts) add(path, value string) {
 	if f.values[path] == "" {
 		have = nil
 	}
-	if !slices.Contains(have, value) {
+	if value = cmp.Or(value, "(empty)"); !slices.Contains(have, value) {
 		f.values[path] = strings.Join(slices.Sorted(slices.Values(append(have, value))), " | ")
 	}
 }
@@ -35,10 +38,19 @@ type difference struct {
 	aiperf, prefire string // "" = absent
 }
 
+// String shows both values from where they part.
 func (d difference) String() string {
+	same := 0
+	for same < min(len(d.aiperf), len(d.prefire)) && d.aiperf[same] == d.prefire[same] {
+		same++
+	}
+	from := max(0, same-60)
 	show := func(s string) string {
-		if s == "" {
+		switch {
+		case s == "":
 			return "absent"
+		case from > 0:
+			s = "…" + s[from:]
 		}
 		return fmt.Sprintf("%.400s", s)
 	}

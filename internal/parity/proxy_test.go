@@ -82,7 +82,11 @@ type guarded struct {
 	b *bytes.Buffer
 }
 
-func (g *guarded) Write(b []byte) (int, error) { g.p.mu.Lock(); defer g.p.mu.Unlock(); return g.b.Write(b) }
+func (g *guarded) Write(b []byte) (int, error) {
+	g.p.mu.Lock()
+	defer g.p.mu.Unlock()
+	return g.b.Write(b)
+}
 
 // take returns the requests since the last take. The client must have ended.
 func (p *proxy) take() ([]request, error) {

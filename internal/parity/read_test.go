@@ -2,9 +2,11 @@ package parity
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -25,24 +27,27 @@ var stable = regexp.MustCompile(`^(request_count|error_request_count|completed_r
 	`osl_mismatch_.*|usage_.*|total_usage_.*|http_req_chunks_sent|http_req_dns_lookup|http_req_blocked)$`)
 
 // uncounted are the metrics whose number of values depends on how chunks fell into reads.
-var uncounted = []string{"inter_chunk_latency", "time_to_second_token", "output_token_throughput_per_user"}
+var uncounted = []string{"inter_chunk_latency", "time_to_second_token", "inter_token_latency", "output_token_throughput_per_user"}
 
 // read turns a run into facts. shape leaves out all values that a mean or a clock decides.
 func read(o outcome, shape bool) (*facts, error) {
 	f := newFacts()
 	f.set("exit", fmt.Sprint(o.code))
 	out := filepath.Join(o.dir, "out")
-	err := filepath.WalkDir(out, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	err := filepath.WalkDir(out, func(at string, d fs.DirEntry, err error) error {
+		switch {
+		case at == out && errors.Is(err, fs.ErrNotExist): // a run that was refused has no folder
+			return nil
+		case err != nil || d.IsDir():
 			return err
 		}
-		name, err := filepath.Rel(out, path)
+		name, err := filepath.Rel(out, at)
 		if err != nil {
 			return err
 		}
 		name = filepath.ToSlash(name)
 		f.set("file/"+name, "there")
-		b, err := os.ReadFile(path)
+		b, err := os.ReadFile(at)
 		if err != nil {
 			return err
 		}
@@ -165,7 +170,11 @@ func readRecords(f *facts, b []byte, shape bool) error {
 			if shape && (k == "session_num" || k == "conversation_id") {
 				v = ""
 			}
-			f.add(at+"/metadata/"+k, mask(v))
+			place := at
+			if k == "session_num" || k == "conversation_id" {
+				place = path.Dir(at) // which of two sessions fails may be chance
+			}
+			f.add(place+"/metadata/"+k, mask(v))
 		}
 		metrics := n.get("metrics")
 		for i, tag := range metrics.keys {
@@ -222,7 +231,7 @@ func readInputs(f *facts, b []byte, shape bool) error {
 	}
 	for _, s := range data.vals {
 		f.add("inputs/session keys", strings.Join(s.keys, ","))
-		f.add("inputs/session_id", regexp.MustCompile(`\d`).ReplaceAllString(s.get("session_id").text(), "9"))
+		f.add("inputs/session_id", regexp.MustCompile(`\d`).ReplaceAllString(mask(s.get("session_id").text()), "9"))
 		f.add("inputs/payloads of a session", fmt.Sprint(len(s.get("payloads").vals)))
 	}
 	if shape {
@@ -277,7 +286,7 @@ var digits = regexp.MustCompile(`-?[\d,]+\.\d\d`)
 // readConsole takes the tables: their titles, columns, rows in order, and which cells hold a number.
 func readConsole(f *facts, text string) {
 	var titles, labels []string
-	title, table, previous := "", "", ""
+	title, table, previous, panel, inside := "", "", "", "", ""
 	flush := func() {
 		if table != "" {
 			f.order("console/"+table, labels)
@@ -293,6 +302,8 @@ func readConsole(f *facts, text string) {
 			titles = append(titles, table)
 		case strings.HasPrefix(line, "┃"):
 			f.set("console/"+table+"/columns", strings.Join(strings.Fields(strings.ReplaceAll(line, "┃", " ")), " "))
+		case strings.HasPrefix(line, "│") && panel != "":
+			inside += " " + strings.TrimSpace(strings.Trim(line, "│"))
 		case strings.HasPrefix(line, "│"):
 			cells := strings.Split(strings.Trim(line, "│"), "│")
 			label := strings.TrimSpace(cells[0])
@@ -302,12 +313,18 @@ func readConsole(f *facts, text string) {
 			}
 			if at := "console/" + table + "/row/" + previous; rest == "" && previous != "" {
 				label = previous + " " + label // a label that went on
-				rest = f.values[at]
+				rest = f.values[at]            // its cells were beside its first line
 				delete(f.values, at)
 				labels = labels[:len(labels)-1]
 			}
 			f.set("console/"+table+"/row/"+label, rest)
 			labels, previous = append(labels, label), label
+		case strings.HasPrefix(line, "╭"):
+			title = strings.TrimSpace(strings.Trim(line, "╭─╮"))
+			panel, inside = title, ""
+		case strings.HasPrefix(line, "╰"):
+			f.set("console/panel/"+panel, inside)
+			panel = ""
 		case strings.HasPrefix(line, "└"):
 			flush()
 			table, previous = "", ""
@@ -343,8 +360,8 @@ var content = regexp.MustCompile(`"x_request_id": ?"([^"]+)"`)
 func readWire(f *facts, o outcome, shape bool) {
 	own := map[string]bool{}
 	records, _ := filepath.Glob(filepath.Join(o.dir, "out", "*.jsonl"))
-	for _, path := range records {
-		b, err := os.ReadFile(path)
+	for _, name := range records {
+		b, err := os.ReadFile(name)
 		if err != nil {
 			continue
 		}

@@ -1,6 +1,7 @@
 package parity
 
 import (
+	"strings"
 	"time"
 
 	"prefire/internal/fakellm"
@@ -18,11 +19,13 @@ type scenario struct {
 }
 
 func scenarios() []scenario {
-	fast := fakellm.Options{Models: []string{"test-model"}, TTFT: 20 * time.Millisecond, ITL: 3 * time.Millisecond}
-	slow, keyed, small, one := fast, fast, fast, fast
+	// The gaps are long enough that a busy machine rarely brings two events in one read, whose gap prefire does not count.
+	fast := fakellm.Options{Models: []string{"test-model"}, TTFT: 20 * time.Millisecond, ITL: 20 * time.Millisecond}
+	slow, keyed, small, one, short := fast, fast, fast, fast, fast
 	slow.TTFT = 300 * time.Millisecond
 	keyed.APIKey = "parity-key"
 	small.MaxModelLen = 32
+	short.OutputTokens, short.UsageExtra = 5, 12
 	one.TTFT, one.Slots, one.Refuse = time.Second, 1, 429
 	stream := func(more ...string) []string {
 		return append([]string{"--model", "test-model", "--url", "URL", "--streaming", "--tokenizer", "builtin", "--isl", "48", "--osl", "8",
@@ -36,15 +39,21 @@ func scenarios() []scenario {
 		{name: "warm-up", server: fast, args: stream("--concurrency", "2", "--request-count", "6", "--warmup-request-count", "2")},
 		{name: "duration and grace", server: slow, shape: true,
 			args: stream("--concurrency", "2", "--benchmark-duration", "1.5", "--benchmark-grace-period", "5")},
+		{name: "cut by the end", server: slow, shape: true,
+			args: stream("--concurrency", "2", "--benchmark-duration", "1", "--benchmark-grace-period", "0")},
 		{name: "some refused", server: one, args: stream("--concurrency", "2", "--request-count", "2")},
 		{name: "all refused", server: small, args: stream("--concurrency", "2", "--request-count", "4"), ours: []string{"--include-cold"}},
 		{name: "no server", servers: -1, args: stream("--concurrency", "2", "--request-count", "4"), ours: []string{"--include-cold"}},
 		{name: "server token counts", server: fast, args: stream("--request-count", "4", "--use-server-token-count")},
+		{name: "early end, chat template", server: short, args: stream("--request-count", "4")},
 		{name: "extra inputs", server: fast, args: stream("--request-count", "4", "--use-legacy-max-tokens", "--extra-inputs", "ignore_eos:true",
 			"--extra-inputs", "temperature:0.5", "--extra-inputs", `{"stop":["é","<x>"],"seed":5}`)},
 		{name: "headers, key, path", server: keyed, args: stream("--request-count", "4", "--api-key", "parity-key", "--header", "X-Team:red",
 			"--custom-endpoint", "/v1/chat/completions?tenant=a")},
 		{name: "config file", server: fast, args: []string{"--config", "FILE", "--ui", "none"}, config: configFile},
+		{name: "misspelt key", server: fast, args: []string{"--config", "FILE", "--ui", "none"},
+			config: strings.Replace(configFile, "streaming:", "streamin:", 1)},
+		{name: "value out of range", server: fast, args: stream("--concurrency", "0")},
 		{name: "prefix and spread lengths", server: fast, shape: true, args: stream("--request-count", "6", "--isl-stddev", "6", "--osl-stddev", "2",
 			"--profile-export-prefix", "mine.json")},
 		{name: "two servers, aiperf's way", server: fast, servers: 2, args: stream("--url", "URL2", "--concurrency", "2", "--request-count", "8"),
@@ -73,9 +82,14 @@ benchmark:
       requests: 2
       concurrency: 1
     - name: load
+      kind: profiling
       type: concurrency
       requests: 6
       concurrency: 2
+    - name: more
+      kind: profiling
+      type: concurrency
+      sessions: 3
   tokenizer:
     name: builtin
   gpu_telemetry:
