@@ -262,6 +262,26 @@ func TestExactlyNAreSentAndExactlyCAreInFlight(t *testing.T) {
 	}
 }
 
+// A request that waits on this side for a stream is no load on the server.
+func TestWaitingRequestsAreToldFromThoseInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ph := profiling(4)
+		ph.Duration, ph.Grace = 10*time.Second, -1
+		r := newRig(t, func(n int64, _ *wire.Call) fake.Answer {
+			a := steady(750*time.Millisecond, 0)(0, nil)
+			if a.Queue = 250 * time.Millisecond; n >= 36 {
+				a.Queue = 8 * time.Second // the last ones, which the end of sending finds waiting
+			}
+			return a
+		}, ph)
+		f := r.run(t.Context()).Phases[0].InFlight
+		// 9 rounds wait for a quarter of their second, and the last for all of it.
+		if want := 4 * (9*0.25 + 1) / 10; f.Mean != 4 || f.Max != 4 || f.Waiting != want {
+			t.Errorf("%+v, want 4 in flight by our count, of whom %v wait", f, want)
+		}
+	})
+}
+
 func TestNumbersAndSessionsPairInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ph := profiling(50)

@@ -49,7 +49,7 @@ type Prewarm struct {
 	On bool
 	// MaxTokens is the output limit of the throwaway inference.
 	MaxTokens int
-	Timeout   time.Duration // of the throwaway and of each probe
+	Timeout   time.Duration // of the throwaway and of the question for the model list
 	// Models reads the body of the model list; nil = the list is not asked for.
 	Models func(body []byte) ([]Model, error)
 	// ErrorText takes the server's own words out of the body of an error; nil = the body is the words.
@@ -88,8 +88,9 @@ func (p *Plan) Validate() error {
 	return nil
 }
 
-// connections is how many connections to one target the plan's largest phase needs.
-func (p *Plan) connections(http2 bool) int {
+// connections is how many connections to one target the plan's largest phase needs. first is one of them: over HTTP/2 a server may allow
+// fewer requests at once than the plan wants to share a connection, and those beyond would wait on this side.
+func (p *Plan) connections(first *wire.ConnFacts) int {
 	n := 0
 	for _, ph := range p.Phases {
 		c := ph.Concurrency
@@ -105,8 +106,12 @@ func (p *Plan) connections(http2 bool) int {
 	if t := len(p.Targets); t > 1 {
 		n = min(n, 2*((n+t-1)/t))
 	}
-	if http2 {
-		n = (n + p.Streams - 1) / p.Streams
+	if first.Protocol != "HTTP/1.1" {
+		streams := p.Streams
+		if first.Streams > 0 {
+			streams = min(streams, first.Streams)
+		}
+		n = (n + streams - 1) / streams
 	}
 	return n
 }

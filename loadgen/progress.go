@@ -29,6 +29,8 @@ func (p *Progress) begin(phase int, at int64) {
 type InFlight struct {
 	Max  int64
 	Mean float64 // time-weighted, from the phase's start to its end of sending
+	// Waiting is how many of Mean had not reached the server: they waited on this side for a connection or a stream.
+	Waiting float64
 }
 
 // gauge measures how many requests are in flight, weighted by time.
@@ -39,6 +41,7 @@ type gauge struct {
 	area     float64 // request-ns
 	from     int64
 	stopped  int64 // end of sending; the integral ends there
+	waited   int64 // request-ns on this side
 }
 
 func (g *gauge) begin(at int64) { g.from, g.last = at, at }
@@ -60,6 +63,16 @@ func (g *gauge) sum(at int64) {
 	g.last = at
 }
 
+// wait books that a request waited for d from at on.
+func (g *gauge) wait(at, d int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopped != 0 {
+		d = min(d, max(g.stopped-at, 0))
+	}
+	g.waited += d
+}
+
 func (g *gauge) stop(at int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -74,7 +87,7 @@ func (g *gauge) result() InFlight {
 	defer g.mu.Unlock()
 	f := InFlight{Max: g.max}
 	if span := g.last - g.from; span > 0 {
-		f.Mean = g.area / float64(span)
+		f.Mean, f.Waiting = g.area/float64(span), float64(g.waited)/float64(span)
 	}
 	return f
 }

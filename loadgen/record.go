@@ -10,7 +10,7 @@ func fill(r *metrics.Record, c *wire.Call) {
 	f := &c.Facts
 	r.Ready, r.Start, r.End = f.Ready, start(f), f.EndAt
 	r.Cold = metrics.Cold(f.Cold)
-	r.Events, r.SharedReads, r.Truncated = f.Events, f.SharedReads, f.Truncated
+	r.Events, r.SharedReads, r.Malformed, r.Truncated = f.Events, f.SharedReads, f.Malformed, f.Truncated
 	if f.Status >= 200 && f.Status <= 299 {
 		r.Ack = f.HeadAt
 	}

@@ -398,6 +398,7 @@ func (w *worker) request(sess *Session, turn *Turn, target int, history []Messag
 	<-w.done
 	ph.Progress.InFlight.Add(-1)
 	ph.gauge.add(ph.Clock.Now(), -1)
+	ph.gauge.wait(c.Facts.Ready, c.Facts.Queued)
 	fill(r, c)
 	if unproven {
 		r.Cold |= metrics.ColdFirstInference

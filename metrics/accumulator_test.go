@@ -279,7 +279,7 @@ func TestErrorGroupsAreBounded(t *testing.T) {
 
 func TestClientReport(t *testing.T) {
 	exact := request(1000, 100, func(r *Record) { r.FirstSlack, r.LastSlack, r.FirstLate, r.MaxLate = 0, 0, 150, 270 })
-	user := request(1200, 100, func(r *Record) { r.KernelStamps, r.Truncated, r.Intended = false, true, r.Ready })
+	user := request(1200, 100, func(r *Record) { r.KernelStamps, r.Truncated, r.Malformed, r.Intended = false, true, 2, r.Ready })
 	coldOne := request(1400, 900, cold(ColdDialled), func(r *Record) { r.FirstSlack = 5000 })
 	broken := request(1500, 900, failed(500, ""), func(r *Record) { r.FirstSlack = 5000 })
 	got := accumulate(Options{Streaming: true}, exact, user, coldOne, broken).ClientReport()
@@ -293,6 +293,7 @@ func TestClientReport(t *testing.T) {
 		ITLSlack:          Spread{Count: 2, Avg: 0.05, P50: 0.05, P99: 0.099, Max: 0.1},
 		GapsShared:        Part{2, 8, 0.25},
 		Truncated:         1,
+		Malformed:         1,
 	}
 	flat := func(r ClientReport) []float64 {
 		var out []float64

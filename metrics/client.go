@@ -43,6 +43,8 @@ type ClientReport struct {
 	GapsShared Part `json:"gaps_in_one_read,omitzero"`
 	// Truncated: requests whose kept text reached its bound, so that client token counts are too low.
 	Truncated int64 `json:"truncated"`
+	// Malformed: answered requests with events that could not be read and were left out.
+	Malformed int64 `json:"malformed"`
 }
 
 // ClientReport reports on the client's own part in the numbers so far.
@@ -54,6 +56,7 @@ func (a *Accumulator) ClientReport() ClientReport {
 		ReceiveDelayFirst: c.lateFirst.spread(), ReceiveDelayMax: c.lateMax.spread(), SendLate: c.sendLate.spread(),
 		KernelStamps: part(c.kernel, c.lateFirst.n), TTFTExact: part(c.exact, c.ttftSlack.n),
 		TTFTSlack: c.ttftSlack.spread(), ITLSlack: c.itlSlack.spread(), GapsShared: part(c.gapsShared, c.gaps), Truncated: c.truncated,
+		Malformed: c.malformed,
 	}
 }
 
@@ -61,7 +64,7 @@ func (a *Accumulator) ClientReport() ClientReport {
 type clientSide struct {
 	lateFirst, lateMax, sendLate, ttftSlack, itlSlack *Series
 
-	kernel, exact, gaps, gapsShared, truncated int64
+	kernel, exact, gaps, gapsShared, truncated, malformed int64
 }
 
 func newClientSide(exactCap int) clientSide {
@@ -81,6 +84,7 @@ func (c *clientSide) add(r *Record, streaming, shown bool) {
 	}
 	c.kernel += int64(oneIf(r.KernelStamps))
 	c.truncated += int64(oneIf(r.Truncated))
+	c.malformed += int64(oneIf(r.Malformed > 0))
 	if !streaming || !shown {
 		return
 	}
@@ -102,7 +106,7 @@ func (c *clientSide) merge(o *clientSide) {
 	c.sendLate.Merge(o.sendLate)
 	c.ttftSlack.Merge(o.ttftSlack)
 	c.itlSlack.Merge(o.itlSlack)
-	c.kernel, c.exact, c.truncated = c.kernel+o.kernel, c.exact+o.exact, c.truncated+o.truncated
+	c.kernel, c.exact, c.truncated, c.malformed = c.kernel+o.kernel, c.exact+o.exact, c.truncated+o.truncated, c.malformed+o.malformed
 	c.gaps, c.gapsShared = c.gaps+o.gaps, c.gapsShared+o.gapsShared
 }
 

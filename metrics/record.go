@@ -123,6 +123,7 @@ type Record struct {
 	Events                int32  // events of the stream
 	Chunks                int32  // content events
 	SharedReads           int32
+	Malformed             int32 // events that were no JSON, or not of the endpoint's shape; they are left out
 	Truncated             bool
 
 	Streaming    bool // the request asked for a stream

@@ -88,6 +88,7 @@ func phaseFacts(sum *loadgen.Summary) []any {
 			{Key: "concurrency", Value: s.Phase.Concurrency},
 			{Key: "in_flight_max", Value: s.InFlight.Max},
 			{Key: "in_flight_mean_while_sending", Value: s.InFlight.Mean},
+			{Key: "in_flight_mean_waiting_here", Value: s.InFlight.Waiting},
 			{Key: "sent", Value: s.Sent}, {Key: "ok", Value: s.OK}, {Key: "failed", Value: s.Failed},
 			{Key: "cancelled", Value: s.Cancelled}, {Key: "censored", Value: s.Censored},
 			{Key: "sending_ms", Value: span(s.Start, s.SendEnd)},

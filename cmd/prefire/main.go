@@ -11,6 +11,7 @@ import (
 func main() {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Ignore(syscall.SIGPIPE) // whoever reads the screen may leave; the measurement goes on
 	os.Exit(run(process{
 		args: os.Args, env: os.LookupEnv, stdout: os.Stdout, stderr: os.Stderr, signals: signals, exit: os.Exit,
 	}))

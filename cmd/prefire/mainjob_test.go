@@ -160,7 +160,7 @@ func TestConnectionsThatCloseMakeColdRequestsThatAreKeptOut(t *testing.T) {
 
 func TestExactlyTheAskedSessionsAreInFlight(t *testing.T) {
 	for _, h2c := range []bool{false, true} {
-		s := serve(t, fakellm.Options{TTFT: 100 * time.Millisecond, H2C: h2c})
+		s := serve(t, fakellm.Options{TTFT: 400 * time.Millisecond, H2C: h2c})
 		flags := []string{"--concurrency", "45", "--request-count", "100", "--streams-per-connection", "7"}
 		if h2c {
 			flags = append(flags, "--http", "h2c")

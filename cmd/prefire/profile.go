@@ -58,7 +58,7 @@ func profile(p process, args []string) error {
 	if err != nil {
 		return complain(p.stderr, err)
 	}
-	if err := errors.Join(export.Console(p.stdout, out.run, consoleWidth(p.stdout)), export.Footer(p.stdout, out.run)); err != nil {
+	if err := errors.Join(export.Console(p.stdout, out.run, consoleWidth(p.stdout)), export.Footer(p.stdout, out.run)); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return complain(p.stderr, err)
 	}
 	return out.end(p.stderr)
@@ -194,6 +194,7 @@ func (b *bench) execute() (*outcome, error) {
 		OnPhase: b.onPhase,
 	})
 	b.view.stop()
+	b.hideSecrets(sum)
 	b.health = transport.Health()
 	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -205,7 +206,16 @@ func (b *bench) execute() (*outcome, error) {
 	}
 	out, exported := b.export(sum, err)
 	if failure := errors.Join(written, exported); failure != nil {
-		return nil, fmt.Errorf("%w; all requests that finished are in %s", b.redacted(failure), filepath.Join(b.dir.Path, journalFile))
+		failure = b.redacted(failure)
+		if b.sink.kept() {
+			failure = fmt.Errorf("%w; all requests that finished are in %s", failure, filepath.Join(b.dir.Path, journalFile))
+		}
+		if out == nil {
+			return nil, failure
+		}
+		// The files are not to be trusted, but the screen has what was measured.
+		out.failed, out.code = failure, exitFailed
+		return out, nil
 	}
 	if closed != nil {
 		fmt.Fprintf(b.stderr, "%s: connections were still open at the end: %v\n", b.name(), closed)
@@ -239,6 +249,20 @@ func (b *bench) nothing(sum *loadgen.Summary, err error) error {
 		return errors.New("stopped before the first request was sent: no profile results to export")
 	}
 	return errors.New("the run sent no request")
+}
+
+// hideSecrets takes secrets out of what servers answered to the prewarm. sum may be nil.
+func (b *bench) hideSecrets(sum *loadgen.Summary) {
+	if sum == nil {
+		return
+	}
+	for i := range sum.Prewarm.Targets {
+		for _, inf := range sum.Prewarm.Targets[i].Inferences {
+			if e := inf.Err; e != nil {
+				e.Type, e.Message = b.secrets.String(e.Type), b.secrets.String(e.Message)
+			}
+		}
+	}
 }
 
 // redacted takes secrets out of an error's text.
@@ -369,8 +393,5 @@ func (b *bench) export(sum *loadgen.Summary, failed error) (*outcome, error) {
 		code = exitTerminated
 	}
 	b.describe(r, sum, acc)
-	if err := b.dir.WriteRun(r, acc.Histograms()); err != nil {
-		return nil, err
-	}
-	return &outcome{run: r, code: code, failed: failed}, nil
+	return &outcome{run: r, code: code, failed: failed}, b.dir.WriteRun(r, acc.Histograms())
 }

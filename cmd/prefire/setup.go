@@ -175,6 +175,9 @@ func target(cfg *config.Config, base string, header *endpoint.Header, env func(s
 	if err != nil {
 		return loadgen.Target{}, err
 	}
+	if u.User != nil {
+		return loadgen.Target{}, fmt.Errorf("the URL of %s holds a user name or password, which is not sent: take it out of --url and give it with --header 'Authorization:Basic …' or --api-key", u.Host)
+	}
 	w := &wire.Target{
 		Scheme: u.Scheme, Host: u.Host, Addr: u.Host, Path: u.RequestURI(), Header: header.Fixed, Streams: cfg.StreamsPerConn,
 		Protocol: map[string]wire.Protocol{"auto": wire.Auto, "1.1": wire.HTTP1, "2": wire.HTTP2, "h2c": wire.H2C}[cfg.Endpoint.HTTP],

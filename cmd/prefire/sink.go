@@ -54,19 +54,42 @@ type sinkOptions struct {
 	records export.RecordOptions
 }
 
+// claim makes the run's folder and its journal, empty, and holds the journal for this run: two runs at once in one folder would take each
+// other's files away.
+func claim(dir string) (*os.File, error) {
+	err := os.MkdirAll(dir, 0o755)
+	if err != nil {
+		return nil, fmt.Errorf("the artifact folder %s cannot be made: %w; choose another with --artifact-dir", dir, err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, journalFile), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("the artifact folder %s cannot be written: %w; choose another with --artifact-dir", dir, err)
+	}
+	if err := hold(f); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("another run is writing to the artifact folder %s: choose another with --artifact-dir, or wait for its end", dir)
+	}
+	if err := f.Truncate(0); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("the artifact folder %s cannot be written: %w; choose another with --artifact-dir", dir, err)
+	}
+	return f, nil
+}
+
 // newSink prepares the run's folder and opens the files that grow with the run.
 func newSink(o sinkOptions) (*sink, error) {
-	if err := o.dir.Prepare(); err != nil {
+	journal, err := claim(o.dir.Path)
+	if err != nil {
 		return nil, err
 	}
-	s := &sink{dir: o.dir, now: o.now, secrets: o.secrets, server: o.count == nil, encoder: export.NewRecordEncoder(o.records),
+	if err := o.dir.Prepare(); err != nil {
+		_ = journal.Close()
+		return nil, err
+	}
+	s := &sink{dir: o.dir, now: o.now, secrets: o.secrets, server: o.count == nil, journal: journal, encoder: export.NewRecordEncoder(o.records),
 		records: o.dir.Append(o.dir.Names.Records), censored: o.dir.Append(o.dir.Names.Censored)}
 	for range o.phases {
 		s.byPhase = append(s.byPhase, metrics.NewAccumulator(o.metrics))
-	}
-	var err error
-	if s.journal, err = os.Create(filepath.Join(o.dir.Path, journalFile)); err != nil {
-		return nil, fmt.Errorf("the artifact folder %s cannot be written: %w; choose another with --artifact-dir", o.dir.Path, err)
 	}
 	stream, err := o.dir.Stream(export.InputsFile)
 	if err != nil {
@@ -88,7 +111,7 @@ func (s *sink) Issued(st loadgen.Stream, seq int64, sess *loadgen.Session, body 
 // Finished implements loadgen.Sink. What the server said may repeat a secret; nothing of it reaches the disk.
 func (s *sink) Finished(f *loadgen.Finished) {
 	if e := f.Record.Err; e != nil {
-		e.Message = s.secrets.String(e.Message)
+		e.Type, e.Message = s.secrets.String(e.Type), s.secrets.String(e.Message) // a type may be the server's reason phrase
 		f.Record.ContextOverflow = endpoint.IsContextOverflow(e.Message)
 	}
 	s.collector.Finished(f)
@@ -121,6 +144,13 @@ func (s *sink) flush() error { return errors.Join(s.records.Flush(), s.censored.
 // close waits until everything is counted and written, and returns the first error met.
 func (s *sink) close() error {
 	return errors.Join(s.collector.Close(), s.records.Close(), s.censored.Close(), s.inputs.close())
+}
+
+// kept closes the journal and reports whether all that finished can be read from it.
+func (s *sink) kept() bool {
+	err := s.journal.Close()
+	_, gone := os.Stat(s.journal.Name())
+	return s.collector.Journalled() && err == nil && gone == nil
 }
 
 // abandon takes away all that a run without a request has begun.

@@ -15,7 +15,9 @@ const (
 	ttftBoundMost  = 0.1  // but never more than this share
 	gapsLostShare  = 0.05 // ITL: what share of gaps may lie within one read
 	itlBoundShare  = 0.02 // and what the bound of a request's mean may be at p99, as a share of the average ITL
-	sendLateShare  = 0.02 // load: how late the p99 of sends may be, as a share of the average request latency
+	inFlightShare  = 0.95 // load: what share of the asked sessions must be in flight on average while sending,
+	waitingShare   = 0.01 // what share of those in flight may wait on this side,
+	sendLateShare  = 0.02 // and how late the p99 of sends may be, as a share of the average request latency
 )
 
 // verdicts say, claim by claim, whether the client was fit to make it.
@@ -37,6 +39,13 @@ func verdicts(rs []metrics.Result, phases []loadgen.PhaseSummary, c metrics.Clie
 		}
 		v := export.Verdict{Claim: "load", Good: s.InFlight.Max == min(int64(s.Phase.Concurrency), s.Sent), Why: fmt.Sprintf(
 			"phase %s: %d in flight asked, %d at most and %.2f on average while sending", s.Phase.Name, s.Phase.Concurrency, s.InFlight.Max, s.InFlight.Mean)}
+		if s.Sent > int64(s.Phase.Concurrency) && s.InFlight.Mean < inFlightShare*float64(s.Phase.Concurrency) {
+			v.Good = false
+		}
+		if s.InFlight.Waiting > waitingShare*s.InFlight.Mean {
+			v.Good = false
+			v.Why += fmt.Sprintf(", of whom %.2f waited on this side for a connection or a stream and were no load on the server", s.InFlight.Waiting)
+		}
 		if latency := find(rs, "request_latency"); latency != nil && c.SendLate.Count > 0 {
 			v.Good = v.Good && c.SendLate.P99 <= sendLateShare*latency.Avg
 			v.Why += fmt.Sprintf("; requests ready to go %.3f ms after their turn at p99", c.SendLate.P99)

@@ -22,6 +22,10 @@ func TestVerdictsSayWhatTheClientWasFitFor(t *testing.T) {
 			{Phase: loadgen.Phase{Name: "p", Kind: metrics.Profiling, Concurrency: asked}, Sent: sent, InFlight: loadgen.InFlight{Max: most, Mean: float64(most)}},
 		}
 	}
+	empty := func(ps []loadgen.PhaseSummary, mean float64) []loadgen.PhaseSummary {
+		ps[1].InFlight.Mean = mean
+		return ps
+	}
 	report := func(slackP99, itlP99, shared, lateP99 float64) metrics.ClientReport {
 		return metrics.ClientReport{
 			KernelStamps: metrics.Part{N: 10, Of: 10, Share: 1}, TTFTExact: metrics.Part{N: 9, Of: 10, Share: 0.9},
@@ -29,6 +33,8 @@ func TestVerdictsSayWhatTheClientWasFitFor(t *testing.T) {
 			GapsShared: metrics.Part{N: int64(100 * shared), Of: 100, Share: shared}, SendLate: metrics.Spread{Count: 10, P99: lateP99},
 		}
 	}
+	waiting := phase(10, 100, 10)
+	waiting[1].InFlight.Waiting = 0.2
 	for _, c := range []struct {
 		name            string
 		rs              []metrics.Result
@@ -43,7 +49,9 @@ func TestVerdictsSayWhatTheClientWasFitFor(t *testing.T) {
 		{"gaps lost", results(50, 10, 500), phase(10, 100, 10), report(0, 0, 0.06, 0), true, false, true},
 		{"ITL bound", results(50, 10, 500), phase(10, 100, 10), report(0, 0.21, 0, 0), true, false, true},
 		{"one session missing", results(50, 10, 500), phase(10, 100, 9), report(0, 0, 0, 0), true, true, false},
+		{"slots empty on average", results(50, 10, 500), empty(phase(10, 100, 10), 9.4), report(0, 0, 0, 0), true, true, false},
 		{"fewer requests than sessions", results(50, 10, 500), phase(10, 4, 4), report(0, 0, 0, 0), true, true, true},
+		{"a session in fifty waits for a stream", results(50, 10, 500), waiting, report(0, 0, 0, 0), true, true, false},
 		{"late sends", results(50, 10, 500), phase(10, 100, 10), report(0, 0, 0, 10.1), true, true, false},
 	} {
 		vs := verdicts(c.rs, c.phases, c.client, used{})

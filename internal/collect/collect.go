@@ -54,6 +54,7 @@ type Collector struct {
 	closed bool     // nothing more will finish
 	sealed bool     // nothing more will be queued
 	err    error    // the first
+	torn   bool     // the journal lacks records
 	free   []*batch
 
 	wg sync.WaitGroup
@@ -115,6 +116,13 @@ func (c *Collector) Close() error {
 	return c.err
 }
 
+// Journalled reports whether everything that finished before Close is in the journal.
+func (c *Collector) Journalled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.torn
+}
+
 // journal writes what has finished to disk, batch by batch, and queues it for counting.
 func (c *Collector) journal() {
 	var lines bytes.Buffer
@@ -134,6 +142,9 @@ func (c *Collector) journal() {
 		}
 		if err != nil && !broken {
 			broken = true
+			c.mu.Lock()
+			c.torn = true
+			c.mu.Unlock()
 			c.fail(fmt.Errorf("the journal of finished requests cannot be written: %w", err))
 		}
 		b.at, b.size = at, lines.Len()

@@ -138,6 +138,9 @@ func TestABrokenJournalLosesNoRecordAndIsReported(t *testing.T) {
 	if err := c.Close(); !errors.Is(err, full) {
 		t.Errorf("Close() = %v, want the journal's error", err)
 	}
+	if c.Journalled() {
+		t.Error("the journal is said to hold everything")
+	}
 	check(t, got, 100)
 }
 
@@ -148,6 +151,9 @@ func TestTheServersCountsNeedNoCounting(t *testing.T) {
 	finish(c, 3)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if !c.Journalled() {
+		t.Error("the journal is said to lack records")
 	}
 	for _, r := range got {
 		if r.Out.Known || r.Reasoning.Known {

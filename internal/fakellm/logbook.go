@@ -64,7 +64,8 @@ type Entry struct {
 	Writes []Write `json:"writes"`
 }
 
-// Write is one write of an answer. BeforeNS is taken right before it, AfterNS when the kernel has it.
+// Write is one write of an answer. BeforeNS is taken right before it, AfterNS when the kernel has it. On HTTP/2 the kernel may have it
+// later than AfterNS: net/http hands the frames of all streams to the socket together, once it has no more of them.
 type Write struct {
 	Kind     string `json:"kind"`
 	DueNS    int64  `json:"due_ns"`

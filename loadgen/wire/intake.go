@@ -15,6 +15,8 @@ const (
 	MaxEvent     = 64 << 20 // one event of a stream, and a whole answer that is not a stream
 	MaxErrorText = 4096     // an error's message
 	maxErrorBody = 64 << 10 // what is read of an error's body to make the message
+	maxSniff     = 64 << 10 // the blank lines before an answer's kind must be clear; after them it is no stream
+	maxReason    = 128      // a reason phrase: it becomes an error's type
 )
 
 // Stamp is the arrival of one read.
@@ -77,7 +79,7 @@ func (c *Call) Restart() {
 // Head takes the head of the final response (not 1xx). reason may be empty.
 func (c *Call) Head(status int, reason, contentType string, s Stamp) {
 	f := &c.Facts
-	f.Status, f.Reason, f.ContentType = status, reason, contentType
+	f.Status, f.Reason, f.ContentType = status, cut(reason, maxReason), contentType
 	if reason == "" {
 		f.Reason = http.StatusText(status)
 	}
@@ -125,8 +127,8 @@ func (c *Call) Data(p []byte, s Stamp, last bool) error {
 	}
 	if in.mode == modeSniff {
 		in.body = append(in.body, p...)
-		stream, sure := looksLikeStream(in.body)
-		if !sure {
+		stream, sure := looksLikeStream(in.body[:min(len(in.body), maxSniff)])
+		if !sure && len(in.body) < maxSniff {
 			return nil
 		}
 		p, in.body, in.mode = in.body, in.body[:0], modeWhole
@@ -289,7 +291,8 @@ func (c *Call) fold(class Class, comment []byte) {
 // or of the moment when the error was known. End decides whether the request failed, and sets Facts.Err.
 func (c *Call) End(s Stamp, err *Error) {
 	f, in := &c.Facts, &c.intake
-	at := c.bounded(&s)
+	// What ended a connection may have arrived before the request that was then given to it.
+	at := max(c.bounded(&s), f.Ready)
 	// A last event without its blank line came with the last bytes. Where the stream broke it is half an event, and says nothing.
 	if err == nil && f.Status != 0 && in.mode == modeStream && in.dec.Finish(&in.ev) {
 		c.event(&in.ev, f.LastByte, &in.tail, in.exact, in.shared)
@@ -346,11 +349,13 @@ func (c *Call) bounded(s *Stamp) int64 {
 }
 
 // Bound cuts an error text to MaxErrorText bytes, at a rune's edge.
-func Bound(s string) string {
-	if len(s) <= MaxErrorText {
+func Bound(s string) string { return cut(s, MaxErrorText) }
+
+func cut(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:MaxErrorText-3], "") + "..."
+	return strings.ToValidUTF8(s[:limit-3], "") + "..."
 }
 
 func micros(ns int64) uint32 { return uint32(min(max(ns/1000, 0), math.MaxUint32)) }

@@ -195,6 +195,55 @@ func TestErrorTextsAreBounded(t *testing.T) {
 	}
 }
 
+// The farewell of a shared connection may lie unread while a request is given to it.
+func TestNoRequestEndsBeforeItIsReady(t *testing.T) {
+	for _, kernel := range []bool{false, true} {
+		c := &wire.Call{Parser: wiretest.Parser{}}
+		c.Begin(5000)
+		c.End(wire.Stamp{At: 3000, User: 3500, Kernel: kernel}, &wire.Error{Type: "ServerDisconnectedError"})
+		if c.Facts.EndAt != 5000 {
+			t.Errorf("kernel %v: the end is at %d, want 5000", kernel, c.Facts.EndAt)
+		}
+	}
+}
+
+// A server chooses its reason phrase, and it becomes the type of the error.
+func TestReasonPhrasesAreBounded(t *testing.T) {
+	c := newCall(&firsts{})
+	c.Head(500, strings.Repeat("é", 100_000), "text/plain", at(1))
+	c.End(at(2), nil)
+	if got := c.Facts.Err.Type; len(got) > 128 || !strings.HasSuffix(got, "é...") || got != c.Facts.Reason {
+		t.Errorf("the type has %d bytes: %q", len(got), got)
+	}
+}
+
+// Blank lines may stand before an answer whose Content-Type does not say what it is, but not without end.
+func TestBlankLinesBeforeAnAnswerAreBounded(t *testing.T) {
+	for _, tc := range []struct {
+		blank   int
+		content string
+	}{{64<<10 - 8, "one"}, {64 << 10, ""}} {
+		body := strings.Repeat("\n", tc.blank) + wiretest.Event("c:one") + "data: [DONE]\n\n"
+		for _, cuts := range [][]int{nil, {1, 70, 64<<10 - 3}} {
+			c, _ := play(body, "text/plain", 200, cuts)
+			if string(c.Text) != tc.content || (c.Facts.Err == nil) != (tc.content != "") {
+				t.Errorf("%d blank lines, cuts %v: text %q, error %v; want %q", tc.blank, cuts, c.Text, c.Facts.Err, tc.content)
+			}
+		}
+	}
+	c := newCall(&firsts{})
+	c.Head(200, "", "text/plain", at(1))
+	blank := []byte(strings.Repeat("\n", 1<<20))
+	for range wire.MaxEvent / len(blank) {
+		if err := c.Data(blank, at(2), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Data(blank, at(3), true); err == nil {
+		t.Errorf("more than %d bytes of blank lines are taken", wire.MaxEvent)
+	}
+}
+
 // Chunks and text are all that grows, and they are kept from use to use.
 func TestNoAllocationAChunk(t *testing.T) {
 	c := newCall(&firsts{})

@@ -149,6 +149,7 @@ type ConnFacts struct {
 	Local, Remote         string // ip:port
 	Protocol              string // HTTP/1.1 or HTTP/2
 	TLSVersion, TLSCipher string
+	Streams               int // requests it may carry at once, by the target's wish and the server's limit; 0 = not known
 	KernelStamps          bool
 }
 

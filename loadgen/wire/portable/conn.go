@@ -13,6 +13,7 @@ import (
 
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/h2"
+	"prefire/loadgen/wire/http1"
 	"prefire/loadgen/wire/stamp"
 )
 
@@ -118,12 +119,6 @@ type outgoing struct {
 	sent         func(at int64) // called once, when the last byte was handed to the kernel
 }
 
-// sink takes an answer; wire.Call is one.
-type sink interface {
-	Head(status int, reason, contentType string, s wire.Stamp)
-	Data(p []byte, s wire.Stamp, last bool) error
-}
-
 // result is how an exchange ended.
 type result struct {
 	err       *wire.Error
@@ -141,7 +136,7 @@ type kit struct {
 	br   *bufio.Reader
 	lim  limited
 	out  []byte
-	body chunked
+	body http1.Chunked
 	req  http.Request // tells http.ReadResponse the method
 }
 
@@ -173,16 +168,16 @@ func (l *limited) Read(p []byte) (int, error) {
 }
 
 // exchange sends one request and reads its answer. It returns after the last write and the last read.
-func (c *conn) exchange(k *kit, o *outgoing, to sink) (res result) {
+func (c *conn) exchange(k *kit, o *outgoing, to http1.Sink) (res result) {
+	c.src.Mark()
 	k.out = k.out[:0]
 	var err error
-	if k.out, err = appendHead(k.out, o); err != nil {
+	if k.out, err = http1.AppendHead(k.out, o.target, o.method, o.path, o.header, len(o.body)); err != nil {
 		return result{err: &wire.Error{Type: "ValueError", Message: err.Error()}, reusable: true}
 	}
 	k.lim = limited{r: c.src, left: headLimit}
 	k.br.Reset(&k.lim)
 	k.req.Method = o.method
-	c.src.Mark()
 	head := len(k.out)
 	inline := min(len(o.body), max(inlineSend-head, 0))
 	k.out = append(k.out, o.body[:inline]...)
@@ -222,17 +217,17 @@ func (c *conn) exchange(k *kit, o *outgoing, to sink) (res result) {
 	switch {
 	case readErr == nil:
 	case !got && writeErr != nil && !errors.Is(writeErr, net.ErrClosed):
-		res.err, res.lost = lostBefore(writeErr)
+		res.err, res.lost = http1.LostBefore(writeErr)
 	case !got:
-		res.err, res.lost = lostBefore(readErr)
+		res.err, res.lost = http1.LostBefore(readErr)
 	default:
-		res.err = lostWithin(readErr)
+		res.err = http1.LostWithin(readErr)
 	}
 	return res
 }
 
 // receive reads an answer. got: something came. reusable: the connection is good for another request.
-func (c *conn) receive(k *kit, to sink) (got, reusable bool, end wire.Stamp, err error) {
+func (c *conn) receive(k *kit, to http1.Sink) (got, reusable bool, end wire.Stamp, err error) {
 	if _, err := k.br.Peek(1); err != nil {
 		return false, false, end, err
 	}
@@ -242,13 +237,13 @@ func (c *conn) receive(k *kit, to sink) (got, reusable bool, end wire.Stamp, err
 			if k.lim.err != nil {
 				err = k.lim.err
 			}
-			return true, false, end, headError{err}
+			return true, false, end, http1.HeadError{Err: err}
 		}
 		if resp.StatusCode < 100 || resp.StatusCode > 199 {
 			break
 		}
 		if resp.StatusCode == http.StatusSwitchingProtocols {
-			return true, false, end, headError{errors.New("101 Switching Protocols, which was not asked for")}
+			return true, false, end, http1.HeadError{Err: errors.New("101 Switching Protocols, which was not asked for")}
 		}
 	}
 	k.lim.left = 1<<63 - 1
@@ -273,8 +268,8 @@ const (
 )
 
 // readBody hands the body to the sink: what is in the buffer comes from one read of the socket, whose stamp it gets.
-func (k *kit) readBody(src stamp.Source, n int64, end wire.Stamp, to sink) (wire.Stamp, error) {
-	k.body = chunked{}
+func (k *kit) readBody(src stamp.Source, n int64, end wire.Stamp, to http1.Sink) (wire.Stamp, error) {
+	k.body = http1.Chunked{}
 	for n != 0 {
 		if k.br.Buffered() == 0 {
 			if _, err := k.br.Peek(1); err != nil {
@@ -283,9 +278,9 @@ func (k *kit) readBody(src stamp.Source, n int64, end wire.Stamp, to sink) (wire
 				case n == toEnd:
 					err = nil
 				case n == chunkedBody:
-					err = errShortChunks
+					err = http1.ErrShortChunks
 				default:
-					err = errShortBody
+					err = http1.ErrShortBody
 				}
 				return end, err
 			}
@@ -296,7 +291,7 @@ func (k *kit) readBody(src stamp.Source, n int64, end wire.Stamp, to sink) (wire
 		switch {
 		case n == chunkedBody:
 			var done bool
-			if used, done, err = k.body.read(p, end, src.Drained(), to); done {
+			if used, done, err = k.body.Read(p, end, src.Drained(), to); done {
 				n = 0
 			}
 		case n == toEnd:

@@ -10,6 +10,7 @@ import (
 
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/h2"
+	"prefire/loadgen/wire/http1"
 	"prefire/loadgen/wire/stamp"
 )
 
@@ -37,7 +38,7 @@ func (t *Transport) connect(ctx context.Context, p *pool) (*conn, *wire.Error) {
 	nc, err := t.dialAny(ctx, addrs, port)
 	f.DialEnd = now()
 	if err != nil {
-		return c, connectError(host, port, addrs[len(addrs)-1], err)
+		return c, http1.ConnectError(host, port, addrs[len(addrs)-1], err)
 	}
 	raw := stamp.New(nc, t.o.Clock)
 	f.Local, f.Remote, f.Protocol = raw.LocalAddr().String(), raw.RemoteAddr().String(), "HTTP/1.1"
@@ -81,7 +82,7 @@ func (t *Transport) connect(ctx context.Context, p *pool) (*conn, *wire.Error) {
 		})
 		if err != nil {
 			c.src, c.mux = nil, nil
-			return c, connectError(host, port, addrs[0], err)
+			return c, http1.ConnectError(host, port, addrs[0], err)
 		}
 		f.Settings = c.mux.Settings()
 		t.mu.Lock()
@@ -120,7 +121,7 @@ func (t *Transport) lookup(ctx context.Context, host, port string, f *wire.ConnF
 		err = &net.DNSError{Err: "no addresses", Name: host, IsNotFound: true}
 	}
 	if err != nil {
-		return nil, dnsError(host, port, err)
+		return nil, http1.DNSError(host, port, err)
 	}
 	return addrs, nil
 }

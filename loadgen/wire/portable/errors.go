@@ -4,116 +4,21 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
-	"io"
-	"net"
-	"net/netip"
-	"syscall"
 
 	"prefire/loadgen/wire"
+	"prefire/loadgen/wire/http1"
 )
-
-// The types are those of aiohttp, which aiperf writes into its files; the words in brackets are for people.
-
-func cannotConnect(kind, host, port, why string, err error) *wire.Error {
-	return &wire.Error{
-		Type:    kind,
-		Message: wire.Bound(fmt.Sprintf("Cannot connect to host %s:%s ssl:default [%s]", host, port, why)),
-		Cause:   fmt.Sprintf("%T", root(err)),
-		Chain:   chain(kind, err),
-	}
-}
-
-func dnsError(host, port string, err error) *wire.Error {
-	why := err.Error()
-	if d := (*net.DNSError)(nil); errors.As(err, &d) {
-		why = d.Err
-	}
-	return cannotConnect("ClientConnectorDNSError", host, port, fmt.Sprintf("the name %s does not resolve: %s", host, why), err)
-}
-
-func connectError(host, port string, addr netip.Addr, err error) *wire.Error {
-	return cannotConnect("ClientConnectorError", host, port,
-		fmt.Sprintf("Connect call failed ('%s', %s): %s", addr.Unmap(), port, root(err)), err)
-}
 
 func tlsError(host, port string, err error) *wire.Error {
 	if v := (*tls.CertificateVerificationError)(nil); errors.As(err, &v) {
-		return cannotConnect("ClientConnectorCertificateError", host, port, "the certificate is not trusted: "+v.Err.Error(), err)
+		return http1.CannotConnect("ClientConnectorCertificateError", host, port, "the certificate is not trusted: "+v.Err.Error(), err)
 	}
 	if h := (x509.HostnameError{}); errors.As(err, &h) {
-		return cannotConnect("ClientConnectorCertificateError", host, port, "the certificate is not trusted: "+h.Error(), err)
+		return http1.CannotConnect("ClientConnectorCertificateError", host, port, "the certificate is not trusted: "+h.Error(), err)
 	}
 	why := "TLS handshake failed: " + err.Error()
 	if h := (tls.RecordHeaderError{}); errors.As(err, &h) {
 		why = "TLS handshake failed: the server does not speak TLS on this port"
 	}
-	return cannotConnect("ClientConnectorSSLError", host, port, why, err)
-}
-
-// headError is an answer whose head came in part or makes no sense.
-type headError struct{ err error }
-
-func (e headError) Error() string { return e.err.Error() }
-func (e headError) Unwrap() error { return e.err }
-
-// lostBefore is the error of a request whose connection ended before a byte of the answer. lost: the other side ended it.
-func lostBefore(err error) (e *wire.Error, lost bool) {
-	var errno syscall.Errno
-	switch {
-	case errors.Is(err, io.EOF):
-		return &wire.Error{Type: "ServerDisconnectedError", Message: "Server disconnected"}, true
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		errors.As(err, &errno)
-		return &wire.Error{Type: "ClientOSError", Message: fmt.Sprintf("[Errno %d] %s", int(errno), errno), Cause: "syscall.Errno",
-			Chain: []string{"ClientOSError", "syscall.Errno"}}, true
-	}
-	return &wire.Error{Type: "ClientOSError", Message: wire.Bound(err.Error()), Cause: fmt.Sprintf("%T", root(err)),
-		Chain: chain("ClientOSError", err)}, false
-}
-
-// lostWithin is the error of an answer that stopped after its first byte.
-func lostWithin(err error) *wire.Error {
-	var known *wire.Error
-	if errors.As(err, &known) {
-		return known
-	}
-	if h := (headError{}); errors.As(err, &h) {
-		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-			return &wire.Error{Type: "ServerDisconnectedError", Message: "Server disconnected within the head of its answer"}
-		}
-		return &wire.Error{Code: 400, Type: "ClientResponseError", Message: wire.Bound("the answer's head cannot be read: " + h.Error())}
-	}
-	e := &wire.Error{Type: "ClientPayloadError", Message: wire.Bound("Response payload is not completed: " + root(err).Error())}
-	var framing *framingError
-	switch {
-	case errors.Is(err, errShortBody):
-		e.Cause = "ContentLengthError"
-	case errors.Is(err, errShortChunks), errors.As(err, &framing):
-		e.Cause = "TransferEncodingError"
-	default:
-		e.Cause = fmt.Sprintf("%T", root(err))
-	}
-	e.Chain = []string{e.Type, e.Cause}
-	return e
-}
-
-// root is the innermost error of a chain.
-func root(err error) error {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err
-		}
-		err = inner
-	}
-}
-
-// chain lists the types from the outermost, named first, to the root.
-func chain(first string, err error) []string {
-	out := []string{first}
-	for ; err != nil; err = errors.Unwrap(err) {
-		out = append(out, fmt.Sprintf("%T", err))
-	}
-	return out
+	return http1.CannotConnect("ClientConnectorSSLError", host, port, why, err)
 }

@@ -16,6 +16,7 @@ type pool struct {
 	keep   int   // connections to have ready or in use; what Open was asked for
 	pause  int64 // no dial of the pool's own before this time
 	shared bool  // the target is known to speak HTTP/2
+	carry  int   // how many requests its last HTTP/2 connection could carry when it was new; 0 = not known
 	conns  map[wire.ConnID]*conn
 	idle   []*conn // HTTP/1.1, the one used last at the end
 	muxes  []*conn // HTTP/2, those that take requests
@@ -63,8 +64,9 @@ func (p *pool) take(id wire.ConnID) *conn {
 	return nil
 }
 
-// place finds r a connection: a ready one; else one that is being made ready and that nobody waits for; else one dialled for it. Requests
-// over HTTP/2 wait for a stream while all are taken.
+// place finds r a connection: a ready one; else one that is being made ready and has room for it; else one dialled for it. Where all streams
+// of HTTP/2 connections that were opened beforehand are taken it waits for one; where none were, nobody has said how many connections
+// there should be, and it dials: a request that waits for another's end is no load on the server.
 func (p *pool) place(r *request) {
 	if c := p.take(r.call.Conn); c != nil {
 		var cold wire.Cold
@@ -74,7 +76,7 @@ func (p *pool) place(r *request) {
 		r.assign(c, cold)
 		return
 	}
-	if len(p.muxes) > 0 {
+	if len(p.muxes) > 0 && p.keep > 0 {
 		p.queue = append(p.queue, r)
 		return
 	}
@@ -92,6 +94,8 @@ func (p *pool) room(q *prep) int {
 	switch {
 	case q.conn != nil && q.conn.mux != nil:
 		return q.conn.mux.Limit()
+	case q.conn == nil && p.shared && p.carry > 0:
+		return p.carry
 	case q.conn == nil && p.shared && p.target.Streams > 0:
 		return p.target.Streams
 	case q.conn == nil && p.shared:
@@ -165,8 +169,8 @@ func (p *pool) proveIn(ctx context.Context, q *prep) {
 		return
 	}
 	p.unlist(q)
-	if c.gone {
-		p.keep = 0 // the server closes after every answer: none can be kept ready
+	if c.gone && q.fresh {
+		p.keep = 0 // the server closes after the first answer: none can be kept ready
 	}
 	if e != nil {
 		p.pause = t.o.Clock.Now() + int64(redialWait)
@@ -185,6 +189,7 @@ func (p *pool) ready(q *prep) {
 	p.unlist(q)
 	c := q.conn
 	if c.mux != nil {
+		p.carry = c.mux.Limit()
 		p.addMux(c)
 	} else {
 		p.conns[c.facts.ID] = c
@@ -192,8 +197,12 @@ func (p *pool) ready(q *prep) {
 	for _, r := range q.owners {
 		switch {
 		case c.mux != nil && c.mux.InFlight() >= c.mux.Limit():
-			p.queue = append(p.queue, r)
 			r.cold |= wire.Dialled
+			if p.carry > 0 {
+				p.place(r)
+			} else {
+				p.queue = append(p.queue, r) // another connection would carry nothing either
+			}
 		case q.fresh:
 			r.assign(c, wire.Dialled)
 		default:

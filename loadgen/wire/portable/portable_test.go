@@ -35,3 +35,9 @@ func TestRaw(t *testing.T) {
 		return portable.New(portable.Options{Clock: s.Clock, Resolver: s.Resolver, Dial: s.Dial})
 	}})
 }
+
+func TestChaos(t *testing.T) {
+	wiretest.RunChaos(t, wiretest.HTTPSetup{Kinds: wiretest.Kinds(), New: func(s wiretest.Seams) wire.Transport {
+		return portable.New(portable.Options{Clock: s.Clock, Resolver: s.Resolver, Dial: s.Dial})
+	}})
+}

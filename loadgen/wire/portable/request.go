@@ -22,6 +22,7 @@ type request struct {
 	cold    wire.Cold // known before it has a connection
 	queued  bool      // it waited in a queue of our own making
 	retried bool
+	turned  int  // connections that took no more requests when it came to them
 	over    bool // nothing may cancel it any more
 	cause   wire.Cause
 	causeAt int64
@@ -62,7 +63,13 @@ func (r *request) assign(c *conn, cold wire.Cold) {
 		r.pool.queue = append(r.pool.queue, r)
 	default:
 		r.pool.retire(c)
-		r.pool.place(r)
+		if r.turned++; r.turned < maxTurned {
+			r.pool.place(r)
+			return
+		}
+		r.over = true
+		gone := &wire.Error{Type: "ServerDisconnectedError", Message: wire.Bound("Server disconnected before it took the request: " + err.Error())}
+		r.t.work.Go(func() { r.fail(gone) })
 	}
 }
 
@@ -108,7 +115,7 @@ func (r *request) again(c *conn) bool {
 	r.retried, r.conn = true, nil
 	r.cold |= wire.Resent
 	f := &r.call.Facts
-	f.Attempts, f.FirstWrite, f.LastWrite, f.Sent = 2, 0, 0, 0
+	f.Attempts, f.Cold, f.FirstWrite, f.LastWrite, f.Sent = 2, r.cold, 0, 0, 0
 	r.call.Restart()
 	if c.mux == nil {
 		r.pool.drop(c)

@@ -10,6 +10,7 @@ package portable
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"net/netip"
@@ -28,6 +29,9 @@ const (
 	keepEvery  = 500 * time.Millisecond // how often the keeper looks
 	redialWait = 2 * time.Second        // pause in keeping a target's connections ready after a dial that failed
 	probeLimit = 30 * time.Second       // for one background probe
+	openLimit  = time.Minute            // for one connection of Open: name, dial, handshake and probe
+	// maxTurned is how many HTTP/2 connections may have ended before they took a request, which is then not tried on another.
+	maxTurned = 5
 	// idleRace is how soon after its first write a request must lose its connection to count as caught by an idle close. A request that
 	// the server has held for longer was being worked on, and its loss is a failure.
 	idleRace = time.Second
@@ -146,18 +150,28 @@ func (t *Transport) Open(ctx context.Context, target *wire.Target, n int, probe 
 
 // openOne makes one connection and probes it.
 func (t *Transport) openOne(ctx context.Context, p *pool, probe wire.Probe) (*conn, error) {
-	c, e := t.connect(ctx, p)
+	limited, cancel := context.WithTimeout(ctx, openLimit)
+	defer cancel()
+	c, e := t.connect(limited, p)
+	step := "no connection"
 	if e == nil {
-		e = c.prove(ctx, probe)
+		step = "no answer to GET " + probe.Path
+		e = c.prove(limited, probe)
 	}
 	if e == nil {
+		if c.mux != nil {
+			c.facts.Streams = c.mux.Limit()
+		}
 		return c, nil
 	}
 	if c.src != nil {
 		c.shut()
 	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case limited.Err() != nil:
+		return nil, &wire.Error{Type: "ServerTimeoutError", Message: fmt.Sprintf("%s within %v", step, openLimit)}
 	}
 	return nil, e
 }

@@ -360,5 +360,6 @@ func headerLines(t *testing.T, s HTTPSetup) {
 		c.Header = []wire.Field{bad}
 		do(t, r, w, c)
 		same(t, "refused "+bad.Name, c.Facts.Err != nil && c.Facts.Err.Type == "ValueError", true)
+		same(t, "FirstWrite of "+bad.Name, c.Facts.FirstWrite, int64(0))
 	}
 }

@@ -202,7 +202,7 @@ func timeout(t *testing.T, s Setup) {
 	defer r.close(t)
 	w := NewWatch(t, 4)
 	c := NewCall(r.Target, w, "{}")
-	c.Timeout = 50 * time.Millisecond
+	c.Timeout = 500 * time.Millisecond
 	do(t, r, w, c)
 	f := &c.Facts
 	same(t, "Err", f.Err.Error(), "TimeoutError: TimeoutError()")

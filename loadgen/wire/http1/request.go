@@ -1,27 +1,30 @@
-package portable
+package http1
 
 import (
 	"fmt"
 	"net/textproto"
 	"strconv"
 	"strings"
+
+	"prefire/loadgen/wire"
 )
 
-// appendHead appends the head of a request: Host first, the fields as they are named and in the order given, Content-Length last. Fields of
-// one name are all sent: which of them counts is for the caller to decide.
-func appendHead(dst []byte, o *outgoing) ([]byte, error) {
-	if strings.ContainsAny(o.path, " \r\n\x00") || o.path == "" {
-		return dst, fmt.Errorf("the path %q cannot stand in a request line", o.path)
+// AppendHead appends the head of a request with a body of the given length: Host first, the target's fields and then header, as they are
+// named and in the order given, Content-Length last. Fields of one name are all sent: which of them counts is for the caller to decide. An
+// error names the path or field that cannot be sent.
+func AppendHead(dst []byte, target *wire.Target, method, path string, header []wire.Field, body int) ([]byte, error) {
+	if strings.ContainsAny(path, " \r\n\x00") || path == "" {
+		return dst, fmt.Errorf("the path %q cannot stand in a request line", path)
 	}
-	host := o.target.Host
-	n := len(o.target.Header)
+	host := target.Host
+	n := len(target.Header)
 	field := func(i int) (name, value string) {
 		if i < n {
-			return o.target.Header[i].Name, o.target.Header[i].Value
+			return target.Header[i].Name, target.Header[i].Value
 		}
-		return o.header[i-n].Name, o.header[i-n].Value
+		return header[i-n].Name, header[i-n].Value
 	}
-	total := n + len(o.header)
+	total := n + len(header)
 	for i := range total {
 		name, value := field(i)
 		if !validName(name) {
@@ -34,9 +37,9 @@ func appendHead(dst []byte, o *outgoing) ([]byte, error) {
 			host = value
 		}
 	}
-	dst = append(dst, o.method...)
+	dst = append(dst, method...)
 	dst = append(dst, ' ')
-	dst = append(dst, o.path...)
+	dst = append(dst, path...)
 	dst = append(dst, " HTTP/1.1\r\nHost: "...)
 	dst = append(dst, host...)
 	dst = append(dst, "\r\n"...)
@@ -50,9 +53,9 @@ func appendHead(dst []byte, o *outgoing) ([]byte, error) {
 		dst = append(dst, value...)
 		dst = append(dst, "\r\n"...)
 	}
-	if len(o.body) > 0 || o.method != "GET" {
+	if body > 0 || method != "GET" {
 		dst = append(dst, "Content-Length: "...)
-		dst = strconv.AppendInt(dst, int64(len(o.body)), 10)
+		dst = strconv.AppendInt(dst, int64(body), 10)
 		dst = append(dst, "\r\n"...)
 	}
 	return append(dst, "\r\n"...), nil

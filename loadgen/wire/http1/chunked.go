@@ -1,4 +1,6 @@
-package portable
+// Package http1 is what every client of HTTP/1.1 here shares: the head of a request, the reading of an answer, and what an answer that was
+// not read is called. It works on bytes alone; connections belong to the transports.
+package http1
 
 import (
 	"errors"
@@ -7,8 +9,9 @@ import (
 	"prefire/loadgen/wire"
 )
 
-// chunked reads the framing of a chunked body (RFC 9112, 7.1), push-fed, over any split into reads.
-type chunked struct {
+// Chunked reads the framing of a chunked body (RFC 9112, 7.1), push-fed, over any split into reads. The zero value
+// begins a body.
+type Chunked struct {
 	state  chunkState
 	left   uint64 // of the chunk's data
 	digits int
@@ -20,29 +23,37 @@ type chunked struct {
 type chunkState uint8
 
 const (
-	inSize chunkState = iota
-	inExt             // behind the size: an extension, or blanks
+	inSize  chunkState = iota
+	inBlank            // behind the size: blanks
+	inExt              // an extension
 	inData
 	inEnd // the line end behind the data
 	inTrailer
 )
 
+// Sink takes an answer; wire.Call is one.
+type Sink interface {
+	Head(status int, reason, contentType string, s wire.Stamp)
+	Data(p []byte, s wire.Stamp, last bool) error
+}
+
 const maxChunkLine = 16 << 10 // a size line, and all trailers together
 
+// How a body can end before its end.
 var (
-	errShortChunks = errors.New("the connection was closed before the last chunk")
-	errShortBody   = errors.New("the connection was closed before all of Content-Length had come")
+	ErrShortChunks = errors.New("the connection was closed before the last chunk")
+	ErrShortBody   = errors.New("the connection was closed before all of Content-Length had come")
 )
 
-// framingError is a chunked body that does not follow the rules.
-type framingError struct{ what string }
+// FramingError is a chunked body that does not follow the rules.
+type FramingError struct{ what string }
 
-func (e *framingError) Error() string { return "the chunked body is malformed: " + e.what }
+func (e *FramingError) Error() string { return "the chunked body is malformed: " + e.what }
 
-// read takes the bytes of one raw read and hands the body bytes in them to the sink; drained says that the raw read holds no more. The
+// Read takes the bytes of one raw read and hands the body bytes in them to the sink; drained says that the raw read holds no more. The
 // bytes of a chunk count as last of their read where nothing but the chunk's own line end follows: it is part of the chunk. used is how
 // much was taken, all of p unless the body has ended.
-func (d *chunked) read(p []byte, s wire.Stamp, drained bool, to sink) (used int, done bool, err error) {
+func (d *Chunked) Read(p []byte, s wire.Stamp, drained bool, to Sink) (used int, done bool, err error) {
 	var held []byte // body bytes found last; handed on when it is known what follows them
 	end := 0        // where they end in p
 	for used < len(p) && !done {
@@ -77,46 +88,51 @@ func (d *chunked) read(p []byte, s wire.Stamp, drained bool, to sink) (used int,
 }
 
 // framing takes one byte that is not data.
-func (d *chunked) framing(b byte) (done bool, err error) {
+func (d *Chunked) framing(b byte) (done bool, err error) {
 	if d.line++; d.line > maxChunkLine {
-		return false, &framingError{"a line of it is too long"}
+		return false, &FramingError{"a line of it is too long"}
 	}
 	if d.cr && b != '\n' {
-		return false, &framingError{fmt.Sprintf("CR is followed by %q", b)}
+		return false, &FramingError{fmt.Sprintf("CR is followed by %q", b)}
 	}
 	switch d.state {
 	case inSize:
 		if v, ok := hex(b); ok {
 			if d.digits++; d.digits > 15 {
-				return false, &framingError{"a chunk's size has more than 15 digits"}
+				return false, &FramingError{"a chunk's size has more than 15 digits"}
 			}
 			d.left = d.left<<4 | v
 			return false, nil
 		}
 		if d.digits == 0 || (b != '\r' && b != ';' && b != ' ' && b != '\t') {
-			return false, &framingError{fmt.Sprintf("%q stands where a chunk's size must", b)}
+			return false, &FramingError{fmt.Sprintf("%q stands where a chunk's size must", b)}
 		}
-		d.state, d.cr = inExt, b == '\r'
+		d.after(b)
+	case inBlank:
+		if b != '\r' && b != ';' && b != ' ' && b != '\t' {
+			return false, &FramingError{fmt.Sprintf("%q stands behind a chunk's size", b)}
+		}
+		d.after(b)
 	case inExt:
 		switch {
 		case b == '\r':
 			d.cr = true
 		case b != '\n':
 		case !d.cr:
-			return false, &framingError{"a size line ends without CR"}
+			return false, &FramingError{"a size line ends without CR"}
 		case d.left == 0:
-			*d = chunked{state: inTrailer, bare: true}
+			*d = Chunked{state: inTrailer, bare: true}
 		default:
-			*d = chunked{state: inData, left: d.left}
+			*d = Chunked{state: inData, left: d.left}
 		}
 	case inEnd:
 		switch {
 		case b == '\r' && !d.cr:
 			d.cr = true
 		case b == '\n' && d.cr:
-			*d = chunked{}
+			*d = Chunked{}
 		default:
-			return false, &framingError{"a chunk is longer than its size says"}
+			return false, &FramingError{"a chunk is longer than its size says"}
 		}
 	case inTrailer:
 		switch b {
@@ -131,6 +147,14 @@ func (d *chunked) framing(b byte) (done bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// after takes a byte that may follow the size.
+func (d *Chunked) after(b byte) {
+	d.cr = b == '\r'
+	if d.state = inBlank; b == ';' || d.cr {
+		d.state = inExt
+	}
 }
 
 func hex(b byte) (uint64, bool) {

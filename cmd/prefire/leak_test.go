@@ -1,0 +1,78 @@
+package main
+
+import (
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"prefire/internal/fakellm"
+)
+
+// held is what the process holds: goroutines, and sockets and files where the system tells. Timers' descriptors go with their clock.
+func held() (goroutines int, files []string) {
+	open, _ := os.ReadDir("/proc/self/fd")
+	for _, e := range open {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && !strings.Contains(to, "timerfd") {
+			files = append(files, to)
+		}
+	}
+	return runtime.NumGoroutine(), files
+}
+
+// stacks are the goroutines that are not the test's own.
+func stacks() string {
+	b := make([]byte, 1<<20)
+	return string(b[:runtime.Stack(b, true)])
+}
+
+// A run leaves no goroutine, connection or file behind, however it ended: people script many in one process.
+func TestARunLeavesNothingBehind(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		o     fakellm.Options
+		flags []string
+		stop  bool
+	}{
+		{"HTTP/1.1", fakellm.Options{TTFT: 5 * time.Millisecond, CloseAfter: 4}, []string{"--concurrency", "8", "--request-count", "40"}, false},
+		{"TLS", fakellm.Options{TTFT: 5 * time.Millisecond, TLS: true}, []string{"--concurrency", "4", "--request-count", "12"}, false},
+		{"h2c", fakellm.Options{TTFT: 5 * time.Millisecond, H2C: true, CloseAfter: 9}, []string{"--concurrency", "8", "--request-count", "40", "--http", "h2c", "--streams-per-connection", "3"}, false},
+		{"cut by the grace", fakellm.Options{TTFT: time.Minute}, []string{"--concurrency", "5", "--benchmark-duration", "0.2", "--benchmark-grace-period", "0", "--no-prewarm"}, false},
+		{"stopped in the prewarm", fakellm.Options{TTFT: time.Minute}, []string{"--concurrency", "5", "--request-count", "5"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			once := func() {
+				s := serve(t, c.o)
+				signals := make(chan os.Signal, 1)
+				if c.stop {
+					go func() {
+						for s.MaxInFlight() == 0 {
+							time.Sleep(time.Millisecond)
+						}
+						signals <- os.Interrupt
+					}()
+				}
+				p := <-start(signals, nil, profileArgs(s.URL(), t.TempDir(), c.flags...)...)
+				if strings.Contains(p.stderr, "still open") {
+					t.Error(p.stderr)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			once() // what the process makes once stays
+			goroutines, files := held()
+			once()
+			once()
+			var g int
+			var f []string
+			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+				if g, f = held(); g <= goroutines && len(f) <= len(files) {
+					return
+				}
+			}
+			t.Errorf("after two more runs %d goroutines and the files %q are held, %d and %q before\n%s", g, f, goroutines, files, stacks())
+		})
+	}
+}
