@@ -126,7 +126,7 @@ func demoLength(p process, url, dir string, isl int) (*outcome, error) {
 		return nil, err
 	}
 	cfg.Notices = nil // the demo says itself what it runs
-	return benchmark(p, cfg)
+	return benchmark(p, cfg, args)
 }
 
 // lengthTable prints one row for each input length.

@@ -28,6 +28,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		{Key: "seed", Value: seed},
 		{Key: "seed_source", Value: source},
 		{Key: "dialect", Value: dialect(b.cfg)},
+		{Key: "command", Value: b.command},
 		{Key: "counts", Value: value(counts)},
 		{Key: "phases", Value: phaseFacts(sum)},
 		{Key: "prewarm", Value: b.prewarmFacts(sum)},

@@ -13,6 +13,6 @@ func main() {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	signal.Ignore(syscall.SIGPIPE) // whoever reads the screen may leave; the measurement goes on
 	os.Exit(run(process{
-		args: os.Args, env: os.LookupEnv, stdout: os.Stdout, stderr: os.Stderr, signals: signals, exit: os.Exit,
+		args: os.Args, env: os.LookupEnv, environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, signals: signals, exit: os.Exit,
 	}))
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -54,7 +55,10 @@ func profile(p process, args []string) error {
 	if err != nil {
 		return complain(p.stderr, err)
 	}
-	out, err := benchmark(p, cfg)
+	for _, name := range unread(p.environ) {
+		cfg.Notices = append(cfg.Notices, name+" is set and has no effect: of aiperf's settings in the environment prefire reads "+verifyEnv+" alone")
+	}
+	out, err := benchmark(p, cfg, args)
 	if err != nil {
 		return complain(p.stderr, err)
 	}
@@ -119,6 +123,7 @@ type bench struct {
 	options metrics.Options
 	prog    *loadgen.Progress
 	ui      string // as the user asked for it; "" = not asked
+	command string // one that can be run again, secrets redacted
 	view    *view
 	began   machine
 	used    used // over the profiling phases
@@ -126,8 +131,20 @@ type bench struct {
 	terminated atomic.Bool
 }
 
-// benchmark runs one config from its plan to its files.
-func benchmark(p process, cfg *config.Config) (*outcome, error) {
+// unread are the settings of aiperf's in the environment that prefire does not read.
+func unread(environ []string) []string {
+	var names []string
+	for _, kv := range environ {
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "AIPERF_") && name != verifyEnv {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// benchmark runs one config, which args gave, from its plan to its files.
+func benchmark(p process, cfg *config.Config, args []string) (*outcome, error) {
 	for _, n := range cfg.Notices {
 		fmt.Fprintf(p.stderr, "%s: %s\n", p.name(), n)
 	}
@@ -152,7 +169,8 @@ func benchmark(p process, cfg *config.Config) (*outcome, error) {
 	}
 	cfg.Settle(dir, shown)
 	b := &bench{process: p, cfg: cfg, load: l, clock: newClock(), prog: new(loadgen.Progress), ui: ui,
-		dir: export.Dir{FS: export.Disk{}, Path: cfg.Artifacts.Dir, Names: export.NewNames(cfg.Artifacts.Prefix)}}
+		command: config.CommandLine(p.name(), args),
+		dir:     export.Dir{FS: export.Disk{}, Path: cfg.Artifacts.Dir, Names: export.NewNames(cfg.Artifacts.Prefix)}}
 	b.secrets = export.NewRedactor(secrets(cfg)...)
 	b.options = metrics.Options{Streaming: l.chat.Streaming(), ServerCounts: cfg.Endpoint.ServerCounts, IncludeCold: cfg.IncludeCold, HDR: true}
 	return b.execute()

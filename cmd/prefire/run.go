@@ -18,6 +18,7 @@ import (
 type process struct {
 	args    []string // args[0] is what the program is called
 	env     func(string) (string, bool)
+	environ []string // NAME=value, all of env
 	stdout  io.Writer
 	stderr  io.Writer
 	signals <-chan os.Signal

@@ -21,6 +21,9 @@ import (
 	"prefire/tokenize"
 )
 
+// verifyEnv is aiperf's switch for the verification of certificates.
+const verifyEnv = "AIPERF_HTTP_SSL_VERIFY"
+
 const (
 	// throwawayTokens is the output limit of the prewarm's inference: enough for a first token and a gap, short enough not to matter.
 	throwawayTokens = 8
@@ -84,7 +87,7 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 	}
 	for i := range l.plan.Targets {
 		if t := &l.plan.Targets[i]; t.Wire.TLS != nil && t.Wire.TLS.InsecureSkipVerify {
-			l.notices = append(l.notices, t.URL+": its certificate is not verified, as AIPERF_HTTP_SSL_VERIFY says")
+			l.notices = append(l.notices, t.URL+": its certificate is not verified, as "+verifyEnv+" says")
 		}
 	}
 	return l, nil
@@ -188,7 +191,7 @@ func target(cfg *config.Config, base string, header *endpoint.Header, env func(s
 	if header.Host != "" {
 		w.Host = header.Host
 	}
-	if v, ok := env("AIPERF_HTTP_SSL_VERIFY"); ok && u.Scheme == "https" && (strings.EqualFold(v, "false") || v == "0") {
+	if v, ok := env(verifyEnv); ok && u.Scheme == "https" && (strings.EqualFold(v, "false") || v == "0") {
 		w.TLS = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the user asked for it, as in aiperf; the run says so
 	}
 	return loadgen.Target{

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"prefire/internal/export"
 	"prefire/loadgen"
@@ -50,7 +51,7 @@ func verdicts(rs []metrics.Result, phases []loadgen.PhaseSummary, c metrics.Clie
 			v.Good = v.Good && c.SendLate.P99 <= sendLateShare*latency.Avg
 			v.Why += fmt.Sprintf("; requests ready to go %.3f ms after their turn at p99", c.SendLate.P99)
 		}
-		if u.cpu.ok && u.busy.ok && u.wall > 0 {
+		if u.cpu.ok && u.busy.ok && u.wall >= time.Second { // the machine counts in steps of 10 ms
 			v.Why += fmt.Sprintf("; this process used %.0f %% of the cores' time, the machine %.0f %%", 100*u.ofCores(u.cpu.v), 100*u.ofCores(u.busy.v))
 		}
 		out = append(out, v)
