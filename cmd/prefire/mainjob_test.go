@@ -8,7 +8,16 @@ import (
 	"time"
 
 	"prefire/internal/fakellm"
+	"prefire/loadgen/wire/reactor"
 )
+
+// withReactor are the flags for the reactor, where there is one.
+func withReactor() []string {
+	if !reactor.Available() {
+		return nil
+	}
+	return []string{"--client", "reactor"}
+}
 
 // wallGrain is how far the two clocks of client and server, and times that went through milliseconds as floats, may lie apart, in ns.
 const wallGrain = 2000
@@ -97,6 +106,7 @@ func TestNothingColdIsInTheResult(t *testing.T) {
 		where  string // whose delay it is
 	}{
 		{name: "first byte", server: fakellm.Options{ColdConnection: slow}, where: "probe"},
+		{name: "first byte, reactor", server: fakellm.Options{ColdConnection: slow}, flags: withReactor(), where: "probe"},
 		{name: "TLS handshake", server: fakellm.Options{TLS: true, ColdTLS: slow}, where: "tls"},
 		{name: "TLS handshake, h2", server: fakellm.Options{H2: true, ColdTLS: slow}, where: "tls"},
 		{name: "first byte, h2c", server: fakellm.Options{H2C: true, ColdConnection: slow}, flags: []string{"--http", "h2c"}, where: "settings"},
@@ -137,16 +147,18 @@ func TestConnectionsThatCloseMakeColdRequestsThatAreKeptOut(t *testing.T) {
 		name        string
 		server      fakellm.Options
 		concurrency string
+		flags       []string
 	}{
-		{"in the clear", fakellm.Options{ColdConnection: 60 * time.Millisecond}, "1"},
-		{"TLS", fakellm.Options{TLS: true, ColdTLS: 60 * time.Millisecond}, "1"},
-		{"TLS, three at once", fakellm.Options{TLS: true, ColdTLS: 60 * time.Millisecond}, "3"},
+		{"in the clear", fakellm.Options{ColdConnection: 60 * time.Millisecond}, "1", nil},
+		{"reactor", fakellm.Options{ColdConnection: 60 * time.Millisecond}, "1", withReactor()},
+		{"TLS", fakellm.Options{TLS: true, ColdTLS: 60 * time.Millisecond}, "1", nil},
+		{"TLS, three at once", fakellm.Options{TLS: true, ColdTLS: 60 * time.Millisecond}, "3", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.server.TTFT, c.server.ITL, c.server.CloseAfter = 10*time.Millisecond, time.Millisecond, 4
 			s := serve(t, c.server)
 			dir := t.TempDir()
-			must(t, profileArgs(s.URL(), dir, "--concurrency", c.concurrency, "--request-count", "30")...)
+			must(t, profileArgs(s.URL(), dir, append(c.flags, "--concurrency", c.concurrency, "--request-count", "30")...)...)
 			sum, n := readSummary(t, dir), holdsTo(t, s, dir)
 			if n == 0 || int64(n) != sum.Prefire.Cold.Count || sum.TTFT.Count != 30-int64(n) || sum.Requests.Avg != 30 || sum.Latency.Count != sum.TTFT.Count {
 				t.Errorf("%d cold by the log, %d by the result; %d TTFTs and %d latencies of %v requests", n, sum.Prefire.Cold.Count, sum.TTFT.Count, sum.Latency.Count, sum.Requests.Avg)
@@ -159,20 +171,24 @@ func TestConnectionsThatCloseMakeColdRequestsThatAreKeptOut(t *testing.T) {
 }
 
 func TestExactlyTheAskedSessionsAreInFlight(t *testing.T) {
-	for _, h2c := range []bool{false, true} {
+	for _, client := range []string{"portable", "reactor", "h2c"} {
+		h2c := client == "h2c"
 		s := serve(t, fakellm.Options{TTFT: 400 * time.Millisecond, H2C: h2c})
 		flags := []string{"--concurrency", "45", "--request-count", "100", "--streams-per-connection", "7"}
-		if h2c {
+		switch client {
+		case "h2c":
 			flags = append(flags, "--http", "h2c")
+		case "reactor":
+			flags = append(flags, withReactor()...)
 		}
 		dir := t.TempDir()
 		must(t, profileArgs(s.URL(), dir, flags...)...)
 		sum := readSummary(t, dir)
 		if s.MaxInFlight() != 45 || sum.Prefire.Phases[0].InFlightMax != 45 || sum.Requests.Avg != 100 {
-			t.Errorf("h2c %v: %d in flight at the server, %d by our count, %v requests; want 45, 45, 100", h2c, s.MaxInFlight(), sum.Prefire.Phases[0].InFlightMax, sum.Requests.Avg)
+			t.Errorf("%s: %d in flight at the server, %d by our count, %v requests; want 45, 45, 100", client, s.MaxInFlight(), sum.Prefire.Phases[0].InFlightMax, sum.Requests.Avg)
 		}
 		if want, got := map[bool]int{false: 45, true: 7}[h2c], sum.Prefire.Prewarm.Targets[0].Connections; got != want || s.Connections() != int64(want) {
-			t.Errorf("h2c %v: %d connections opened, %d at the server; want %d", h2c, got, s.Connections(), want)
+			t.Errorf("%s: %d connections opened, %d at the server; want %d", client, got, s.Connections(), want)
 		}
 		holdsTo(t, s, dir)
 	}

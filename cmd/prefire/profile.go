@@ -22,6 +22,7 @@ import (
 	"prefire/loadgen"
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/portable"
+	"prefire/loadgen/wire/reactor"
 	"prefire/metrics"
 )
 
@@ -192,16 +193,18 @@ func (b *bench) execute() (*outcome, error) {
 	if b.cfg.Endpoint.ServerCounts {
 		count = nil
 	}
-	var err error
+	transport, err := b.transport()
+	if err != nil {
+		return nil, err
+	}
 	b.sink, err = newSink(sinkOptions{
 		dir: b.dir, now: b.clock.Now, secrets: b.secrets, count: count, phases: len(b.cfg.Phases), metrics: b.options,
 		records: export.RecordOptions{Defs: b.options.Table(), Phases: b.phases(nil), Secrets: b.secrets,
 			Wall: func(at int64) int64 { return b.clock.Wall(at).UnixNano() }},
 	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, transport.Close(context.Background()))
 	}
-	transport := portable.New(portable.Options{Clock: b.clock})
 	b.view = newView(&view{phases: b.cfg.Phases, prog: b.prog, now: b.clock.Now, out: b.stderr, prefix: b.name() + ": ",
 		live: func(phase int) metrics.Live { return b.sink.byPhase[phase].Live() }}, b.ui, b.cfg.Verbose > 0)
 	stop, ctx, release := b.listen()
@@ -239,6 +242,23 @@ func (b *bench) execute() (*outcome, error) {
 		fmt.Fprintf(b.stderr, "%s: connections were still open at the end: %v\n", b.name(), closed)
 	}
 	return out, b.sink.forget()
+}
+
+// transport makes the one that the user chose.
+func (b *bench) transport() (wire.Transport, error) {
+	if b.cfg.Client != "reactor" {
+		return portable.New(portable.Options{Clock: b.clock}), nil
+	}
+	for i := range b.load.plan.Targets {
+		if t := &b.load.plan.Targets[i]; !reactor.Serves(t.Wire) {
+			return nil, fmt.Errorf("--client reactor speaks HTTP/1.1 in the clear alone, and %s asks for more: use --client portable", t.URL)
+		}
+	}
+	t, err := reactor.New(reactor.Options{Clock: b.clock})
+	if err != nil {
+		return nil, fmt.Errorf("--client reactor: %w; use --client portable", err)
+	}
+	return t, nil
 }
 
 // onPhase is told when a phase begins and when it is over.

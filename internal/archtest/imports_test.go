@@ -44,7 +44,7 @@ var rules = map[string]rule{
 	"internal/archtest":     {offline: true},
 	"internal/parity":       {},
 	"cmd/prefire": {may: []string{"sse", "metrics", "tokenize", "loadgen", "loadgen/wire", "loadgen/wire/stamp", "loadgen/wire/h2",
-		"loadgen/wire/portable", "internal/endpoint", "internal/dataset", "internal/config", "internal/export", "internal/collect",
+		"loadgen/wire/portable", "loadgen/wire/reactor", "internal/endpoint", "internal/dataset", "internal/config", "internal/export", "internal/collect",
 		"internal/fakellm"}},
 }
 

@@ -32,7 +32,7 @@ type Config struct {
 	UI        string  // dashboard | simple | none | "" = not given: the caller decides by its terminal, and tells Settle
 	Verbose   int     // 0, 1 = -v, 2 = -vv
 
-	Client         string // auto | portable
+	Client         string // auto | portable | reactor
 	Prewarm        bool
 	IncludeCold    bool
 	StreamsPerConn int

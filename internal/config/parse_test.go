@@ -106,6 +106,7 @@ func TestArguments(t *testing.T) {
 					{"j", Map{{"b", int64(1)}, {"a", []any{}}}},
 				}
 			}},
+		{"the other client", "--client|Reactor", func(c *Config) { c.Client = "reactor" }},
 		{"ours", "--client|portable|--http|1.1|--no-prewarm|--streams-per-connection|4", func(c *Config) {
 			c.Client, c.Endpoint.HTTP, c.Prewarm, c.StreamsPerConn = "portable", "1.1", false, 4
 		}},
@@ -272,7 +273,6 @@ func TestBadArguments(t *testing.T) {
 		{"-m|m|--streaming=maybe", "--streaming: Input should be a valid boolean, got 'maybe'."},
 		{"-m|m|--endpoint-type|completions", "--endpoint-type completions: not supported yet by this version of prefire, which has " +
 			"'chat'."},
-		{"-m|m|--client|reactor", "--client reactor: not supported yet by this version of prefire, which has 'auto' or 'portable'."},
 		{"-m|m|--transport|grpc", "--transport: Input should be 'http', got 'grpc'."},
 		{"-m|m|--header|foo", "--header: each item must be in 'key:value' format: write Name:value."},
 		{"-m|m|--header|a b:c", "--header: 'a b' is not a header name: letters, digits and - are allowed."},

@@ -53,8 +53,9 @@ func Flags() []Flag { return append(append(ownFlags(), supportedFlags()...), aip
 func ownFlags() []Flag {
 	return []Flag{
 		{Field: "client", Names: []string{"--client"}, Group: gPrefire, Kind: Enum, Choices: []string{"auto", "portable", "reactor"},
-			Usable: []string{"auto", "portable"}, Default: "auto",
-			Help: "How requests are sent. portable: Go's own network stack, on every system. auto: the best one there is."},
+			Default: "auto",
+			Help: "How requests are sent. portable: a goroutine for each request, for every kind of target on every system. reactor: one loop for " +
+				"all connections, which takes less memory and CPU; for HTTP/1.1 in the clear on Linux. auto: portable."},
 		{Field: "http", Names: []string{"--http"}, Group: gPrefire, Kind: Enum, Choices: []string{"auto", "1.1", "2", "h2c"},
 			Default: "auto",
 			Help: "HTTP version. auto: what the server chooses over TLS, 1.1 in the clear. 2: HTTP/2 over TLS or an error. " +

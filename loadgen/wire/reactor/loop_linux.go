@@ -1,0 +1,396 @@
+//go:build linux && (amd64 || arm64 || riscv64 || loong64)
+
+package reactor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"prefire/loadgen/wire"
+	"prefire/loadgen/wire/stamp"
+)
+
+// Bounds of one turn of the loop, and of the transport's own doings. The second group is the portable transport's.
+const (
+	readSize  = 64 << 10  // what one connection may read in a turn
+	writeSize = 64 << 10  // what one connection may write in a turn
+	turnSize  = 256 << 10 // what all connections may write in a turn, and what is begun in it
+	dialCost  = 8 << 10   // what a dial takes of that: it is as much work
+	batch     = 64        // events taken at once
+
+	openAtOnce = 64                     // connections that Open, or the keeper, makes ready at the same time
+	idleProbe  = 3 * time.Second        // what has been idle this long is probed again; vLLM's front closes after 5 s
+	keepEvery  = 500 * time.Millisecond // how often the keeper looks
+	redialWait = 2 * time.Second        // pause in keeping a target's connections ready after a dial that failed
+	probeLimit = 30 * time.Second       // for one background probe
+	openLimit  = time.Minute            // for one connection of Open: name, dial and probe
+	addrWait   = 3 * time.Second        // for one address of a name where there are others to try
+	// earlyWait is how long a write may go on after the whole answer has come: a server can answer before it has read the request, and
+	// then read no more.
+	earlyWait = 250 * time.Millisecond
+	// idleRace is how soon after its first write a request must lose its connection to count as caught by an idle close. A request that
+	// the server has held for longer was being worked on, and its loss is a failure.
+	idleRace = time.Second
+)
+
+// op is what another goroutine wants done on the loop.
+type op struct {
+	kind opKind
+	call *wire.Call
+	gen  uint32
+	why  wire.Cause
+	at   int64  // of a cancel: when it was asked for
+	do   func() // of opDo
+}
+
+type opKind uint8
+
+const (
+	opDo opKind = iota
+	opStart
+	opCancel
+)
+
+// loop is one goroutine with its connections. It is not bound to a thread, and does not wait in epoll_wait itself: a goroutine that blocks
+// there has its processor taken away each time, by a runtime thread that for this wakes every 20 µs. Parked in Go's poller, a chunk that
+// comes alone costs a third less.
+type loop struct {
+	o       Options
+	ctx     context.Context // of the helpers
+	stop    context.CancelFunc
+	helpers sync.WaitGroup // goroutines that look names up, or dial
+	gone    chan struct{}  // closed when the loop has ended
+
+	mu     sync.Mutex
+	posted []op
+	asleep bool // the loop is parked, or about to be, and must be woken
+	ended  bool // nothing more is taken
+
+	count struct{ open, dialled, probes, fell, plain atomic.Int64 }
+
+	// The rest is the loop's own.
+	ep, wake, alarm int // epoll, eventfd, timerfd
+	epFile          *os.File
+	parker          syscall.RawConn // of epFile
+	pollFunc        func(uintptr) bool
+	n               int // events taken
+	quiet           int // a socket that has the kernel stamp arrivals as long as it is open: it begins late and ends with the last one
+	rx              stamp.Receiver
+	tx              sender
+	buf             []byte
+	events          [batch]unix.EpollEvent
+	byFD            []*conn // the open connections, by descriptor
+	more            []*conn // to go on with in the next turn
+	doing           []*conn // the list before, while it is worked off
+	ops             []op    // taken from posted
+	nextOp          int
+	budget          int // of this turn
+	timers          timers
+	armed           int64 // what the timerfd is set to; 0 = nothing
+	pools           map[*wire.Target]*pool
+	active          map[*wire.Call]*request
+	openings        map[*opening]struct{}
+	spare           []*request
+	keeper          timer
+	lastID          wire.ConnID
+	closed          bool
+}
+
+func newLoop(o Options) (*loop, error) {
+	l := &loop{o: o, gone: make(chan struct{}), buf: make([]byte, readSize), ep: -1, wake: -1, alarm: -1, quiet: -1,
+		pools: map[*wire.Target]*pool{}, active: map[*wire.Call]*request{}, openings: map[*opening]struct{}{}}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.keeper.fire = l.keepReady
+	l.rx.Init(o.Clock)
+	l.tx.init()
+	l.pollFunc = func(uintptr) bool { return l.poll() }
+	if err := l.descriptors(); err != nil {
+		l.closeAll()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *loop) descriptors() (err error) {
+	if l.ep, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return os.NewSyscallError("epoll_create1", err)
+	}
+	if err := unix.SetNonblock(l.ep, true); err != nil { // which is how os.NewFile knows that it is one to poll
+		return os.NewSyscallError("fcntl", err)
+	}
+	l.epFile = os.NewFile(uintptr(l.ep), "epoll")
+	if err := l.epFile.SetReadDeadline(time.Time{}); err != nil {
+		return fmt.Errorf("an epoll descriptor cannot be waited for: %w", err)
+	}
+	if l.parker, err = l.epFile.SyscallConn(); err != nil {
+		return err
+	}
+	if l.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return os.NewSyscallError("eventfd", err)
+	}
+	if l.alarm, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
+		return os.NewSyscallError("timerfd_create", err)
+	}
+	// Where this one is refused, the connections' own sockets do the same, only later.
+	if l.quiet, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err == nil {
+		_ = stamp.Ask(l.quiet)
+	}
+	for _, fd := range []int{l.wake, l.alarm} {
+		// Edge-triggered, each write and each expiry is one event, and neither descriptor has to be read.
+		ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)}
+		if err := unix.EpollCtl(l.ep, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+			return os.NewSyscallError("epoll_ctl", err)
+		}
+	}
+	return nil
+}
+
+func (l *loop) closeAll() {
+	if l.epFile != nil {
+		_ = l.epFile.Close()
+		l.ep = -1
+	}
+	for _, fd := range []int{l.ep, l.wake, l.alarm, l.quiet} {
+		if fd >= 0 {
+			_ = unix.Close(fd) // nothing was written that could be lost
+		}
+	}
+}
+
+func (l *loop) now() int64 { return l.o.Clock.Now() }
+
+// post hands o to the loop and wakes it where it sleeps; false means that the loop has ended.
+func (l *loop) post(o op) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return false
+	}
+	l.posted = append(l.posted, o)
+	if l.asleep {
+		l.asleep = false
+		one := [8]byte{1}
+		_, _ = unix.Write(l.wake, one[:]) // it fails only where the counter is full, which has woken the loop already
+	}
+	return true
+}
+
+// run is the loop. It ends when the transport is closed.
+func (l *loop) run() {
+	defer close(l.gone)
+	for !l.finished() {
+		l.turn()
+	}
+}
+
+// turn is one round: what has come, what was left over, what others want, what is due.
+func (l *loop) turn() {
+	n := l.wait()
+	l.budget = turnSize
+	for i := range n {
+		l.event(&l.events[i])
+	}
+	l.goOn()
+	l.take()
+	for now := l.now(); ; {
+		t := l.timers.due(now)
+		if t == nil {
+			break
+		}
+		t.fire()
+	}
+	l.arm()
+}
+
+// wait takes the events there are. Where there are none, and no work is left, it parks the loop in Go's poller, of which the epoll
+// descriptor is one that becomes readable.
+func (l *loop) wait() int {
+	if len(l.more) > 0 || l.nextOp < len(l.ops) {
+		l.poll()
+		return l.n
+	}
+	l.mu.Lock()
+	if len(l.posted) > 0 {
+		l.mu.Unlock()
+		l.poll()
+		return l.n
+	}
+	l.asleep = true
+	l.mu.Unlock()
+	_ = l.parker.Read(l.pollFunc) // it fails only after Close, which is the loop's own last act
+	return l.n
+}
+
+// poll takes the events there are without waiting. It reports whether there are any.
+func (l *loop) poll() bool {
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(l.ep), uintptr(unsafe.Pointer(&l.events[0])), batch, 0, 0, 0)
+	if l.n = int(n); errno != 0 { // EINTR: nothing else can happen to a valid descriptor
+		l.n = 0
+	}
+	return l.n > 0
+}
+
+func (l *loop) event(ev *unix.EpollEvent) {
+	fd := int(ev.Fd)
+	if fd >= len(l.byFD) {
+		return
+	}
+	// A descriptor closed earlier in the turn may be in use again: the connection's number tells the old one's event.
+	if c := l.byFD[fd]; c != nil && ev.Pad == int32(uint32(c.facts.ID)) {
+		c.event(ev.Events)
+	}
+}
+
+// later has c gone on with in the next turn.
+func (l *loop) later(c *conn) {
+	if !c.listed {
+		c.listed = true
+		l.more = append(l.more, c)
+	}
+}
+
+// goOn goes on with what the last turn's bounds cut off. Connections that this turn's budget does not reach come first in the next.
+func (l *loop) goOn() {
+	l.more, l.doing = l.doing[:0], l.more
+	served := 0
+	for i, c := range l.doing {
+		out := l.budget <= 0
+		l.doing[i] = nil
+		c.listed = false
+		c.goOn()
+		if !out {
+			served = len(l.more)
+		}
+	}
+	if l.budget <= 0 {
+		l.more = slices.Concat(l.more[served:], l.more[:served])
+	}
+}
+
+// take does what others have asked for, as far as the turn's budget goes.
+func (l *loop) take() {
+	if l.nextOp == len(l.ops) {
+		clear(l.ops)
+		l.ops, l.nextOp = l.ops[:0], 0
+		l.mu.Lock()
+		l.ops, l.posted = l.posted, l.ops
+		l.asleep = false
+		l.mu.Unlock()
+	}
+	for l.nextOp < len(l.ops) && l.budget > 0 {
+		o := l.ops[l.nextOp]
+		l.nextOp++
+		switch o.kind {
+		case opStart:
+			l.start(o.call, o.gen)
+		case opCancel:
+			if r := l.active[o.call]; r != nil && r.gen == o.gen {
+				r.cancel(o.why, o.at)
+			}
+		default:
+			o.do()
+		}
+	}
+}
+
+// arm sets the timerfd to the earliest timer, where it is not set to that or an earlier time already. A time that has gone by meanwhile
+// costs one turn for nothing.
+func (l *loop) arm() {
+	next := l.timers.next()
+	if next == 0 {
+		return
+	}
+	now := l.now()
+	if now >= l.armed {
+		l.armed = 0
+	}
+	if l.armed != 0 && l.armed <= next {
+		return
+	}
+	l.armed = next
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(next-now, 1))}
+	_ = unix.TimerfdSettime(l.alarm, 0, &spec, nil) // it cannot fail: the descriptor and the time are valid
+}
+
+// start begins a call.
+func (l *loop) start(c *wire.Call, gen uint32) {
+	if l.closed {
+		l.refuse(c)
+		return
+	}
+	var r *request
+	if n := len(l.spare); n > 0 {
+		r, l.spare = l.spare[n-1], l.spare[:n-1]
+	} else {
+		r = newRequest(l)
+	}
+	r.call, r.gen = c, gen
+	l.active[c] = r
+	if !Serves(c.Target) {
+		r.fail(notServed(c.Target))
+		return
+	}
+	r.pool = l.pool(c.Target)
+	if c.Timeout > 0 {
+		l.timers.set(&r.timeout, c.Facts.Ready+int64(c.Timeout))
+	}
+	r.pool.place(r)
+}
+
+// refuse ends a call that came after Close.
+func (l *loop) refuse(c *wire.Call) {
+	now := l.now()
+	c.End(wire.Stamp{At: now, User: now}, closedError())
+	if c.Obs != nil {
+		c.Obs.Done(c)
+	}
+}
+
+func (l *loop) pool(target *wire.Target) *pool {
+	p := l.pools[target]
+	if p == nil {
+		p = &pool{l: l, target: target, conns: map[wire.ConnID]*conn{}}
+		l.pools[target] = p
+	}
+	return p
+}
+
+// shut ends everything there is.
+func (l *loop) shut() {
+	l.closed = true
+	now := l.now()
+	for _, r := range l.active {
+		r.cancel(wire.ByUser, now)
+	}
+	for o := range l.openings {
+		o.fail(errClosed)
+	}
+	for _, p := range l.pools {
+		p.shut()
+	}
+	l.timers.unset(&l.keeper)
+}
+
+// finished reports, once, that the loop is shut and has nothing left to do; after it post takes nothing.
+func (l *loop) finished() bool {
+	if !l.closed || l.nextOp < len(l.ops) {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.posted) > 0 {
+		return false
+	}
+	l.ended = true
+	l.closeAll()
+	return true
+}

@@ -1,0 +1,100 @@
+//go:build linux && (amd64 || arm64 || riscv64 || loong64)
+
+package reactor
+
+import (
+	"fmt"
+
+	"prefire/loadgen/wire"
+)
+
+// opening is one Open under way. Its connections are no pool's until all are there.
+type opening struct {
+	l     *loop
+	pool  *pool
+	probe wire.Probe
+	n     int // asked for
+	there int // ready
+	conns []*conn
+	over  bool
+
+	// Of these the caller reads after done is closed.
+	facts []wire.ConnFacts
+	err   error
+	done  chan struct{}
+}
+
+func (o *opening) begin(l *loop, target *wire.Target) {
+	o.l = l
+	if l.closed {
+		o.fail(errClosed)
+		return
+	}
+	if o.over { // its context ended before it began
+		return
+	}
+	o.pool = l.pool(target)
+	l.openings[o] = struct{}{}
+	o.next()
+}
+
+// next dials as many as may be under way at once, and ends the opening when all are ready.
+func (o *opening) next() {
+	for len(o.conns) < o.n && len(o.conns)-o.there < openAtOnce {
+		c := o.l.dial(o.pool)
+		c.opening = o
+		o.conns = append(o.conns, c)
+		c.limit.fire = func() { o.late(c) }
+		o.l.timers.set(&c.limit, o.l.now()+int64(openLimit))
+	}
+	if o.there < o.n {
+		return
+	}
+	o.end(nil)
+	p := o.pool
+	p.probe = o.probe
+	p.keep += o.n
+	for _, c := range o.conns {
+		o.facts = append(o.facts, c.facts)
+		p.add(c)
+	}
+	if o.l.keeper.rank == 0 {
+		o.l.timers.set(&o.l.keeper, o.l.now()+int64(keepEvery))
+	}
+	close(o.done)
+}
+
+// ready takes one connection that is dialled and probed.
+func (o *opening) ready(c *conn) {
+	o.l.timers.unset(&c.limit)
+	o.there++
+	o.next()
+}
+
+// late ends the opening where one connection has taken too long.
+func (o *opening) late(c *conn) {
+	step := "no answer to GET " + o.probe.Path
+	if c.state == dialling || c.state == connecting {
+		step = "no connection"
+	}
+	o.fail(&wire.Error{Type: "ServerTimeoutError", Message: fmt.Sprintf("%s within %v", step, openLimit)})
+}
+
+// fail ends the opening and closes all that it has.
+func (o *opening) fail(err error) {
+	if o.over {
+		return
+	}
+	o.end(err)
+	for _, c := range o.conns {
+		c.close()
+	}
+	close(o.done)
+}
+
+func (o *opening) end(err error) {
+	o.over, o.err = true, err
+	if o.l != nil {
+		delete(o.l.openings, o)
+	}
+}

@@ -1,0 +1,302 @@
+//go:build linux && (amd64 || arm64 || riscv64 || loong64)
+
+package reactor
+
+import (
+	"slices"
+	"time"
+
+	"prefire/loadgen/wire"
+)
+
+// pool holds the connections to one target.
+type pool struct {
+	l      *loop
+	target *wire.Target
+	probe  wire.Probe
+	keep   int   // connections to have ready or in use; what Open was asked for
+	pause  int64 // no dial of the pool's own before this time
+	conns  map[wire.ConnID]*conn
+	idle   []*conn // ready, the one used last at the end
+	making []*conn // dialled, or probed: those that requests may wait for
+}
+
+// take gives a ready connection, or nil: the one named, if it is free, else the one used last, which is the furthest from the server's idle
+// limit. One that the server has closed meanwhile is dropped on the way.
+func (p *pool) take(id wire.ConnID) *conn {
+	for len(p.idle) > 0 {
+		i := len(p.idle) - 1
+		if id != 0 {
+			if c := p.conns[id]; c != nil && c != p.idle[i] {
+				if j := slices.Index(p.idle, c); j >= 0 {
+					i = j
+				}
+			}
+			id = 0
+		}
+		c := p.idle[i]
+		p.idle = slices.Delete(p.idle, i, i+1)
+		if !c.stale() {
+			return c
+		}
+		p.drop(c)
+	}
+	return nil
+}
+
+// place finds r a connection: a ready one; else one that is being made ready and that nobody waits for; else one dialled for it.
+func (p *pool) place(r *request) {
+	if c := p.take(r.call.Conn); c != nil {
+		var cold wire.Cold
+		if c.uses == 0 {
+			cold = wire.FirstUse
+		}
+		r.assign(c, cold)
+		return
+	}
+	for _, c := range p.making {
+		if c.owner == nil {
+			c.owner = r
+			return
+		}
+	}
+	p.dial(r)
+}
+
+// dial starts a dial, for r or (nil) to keep the pool full.
+func (p *pool) dial(r *request) {
+	c := p.l.dial(p)
+	c.owner = r
+	p.making = append(p.making, c)
+}
+
+// dialled takes a connection that stands: to a probe first, where nobody waits for it yet.
+func (p *pool) dialled(c *conn) {
+	probe := p.probe
+	if c.opening != nil {
+		probe = c.opening.probe
+	} else {
+		p.conns[c.facts.ID] = c
+	}
+	switch {
+	case probe.Path != "" && c.owner == nil:
+		if c.opening == nil {
+			p.l.timers.set(&c.timer, p.l.now()+int64(probeLimit))
+		}
+		c.ask(nil)
+	case c.opening != nil:
+		c.opening.ready(c)
+	default:
+		p.ready(c)
+	}
+}
+
+// dialFailed ends those who wait for c, which could not be dialled.
+func (p *pool) dialFailed(c *conn, e *wire.Error) {
+	if c.opening != nil {
+		c.opening.fail(e)
+		return
+	}
+	p.unlist(c)
+	p.pause = p.l.now() + int64(redialWait)
+	if r := c.owner; r != nil {
+		c.owner = nil
+		r.call.Facts.Conn = c.facts
+		r.fail(e)
+	}
+}
+
+// probed takes a connection after its probe; e is nil where there was an answer.
+func (p *pool) probed(c *conn, e *wire.Error, keeps bool) {
+	if e == nil {
+		p.l.count.probes.Add(1)
+		c.uses++
+		c.lastUsed = p.l.now()
+		if f := &c.facts; f.ProbeEnd == 0 {
+			f.ProbeStart, f.ProbeEnd, f.ProbeStatus = c.first, c.end.At, c.status
+		}
+	}
+	if o := c.opening; o != nil {
+		if e != nil {
+			o.fail(e)
+			return
+		}
+		if !keeps {
+			c.refused = true
+			c.close()
+		}
+		o.ready(c)
+		return
+	}
+	if e == nil && keeps {
+		p.ready(c)
+		return
+	}
+	p.unlist(c)
+	if e != nil {
+		p.pause = p.l.now() + int64(redialWait)
+	} else if c.fresh {
+		p.keep = 0 // the server closes after the first answer: none can be kept ready
+	}
+	r := c.owner
+	c.owner = nil
+	p.drop(c)
+	if r != nil {
+		p.place(r)
+	}
+}
+
+// ready takes c into the pool, or gives it to the one who waits for it.
+func (p *pool) ready(c *conn) {
+	p.unlist(c)
+	fresh, r := c.fresh, c.owner
+	c.fresh, c.owner = false, nil
+	switch {
+	case r == nil:
+		p.idle = append(p.idle, c)
+	case fresh:
+		r.assign(c, wire.Dialled)
+	default:
+		r.queued = true
+		r.assign(c, 0)
+	}
+}
+
+func (p *pool) unlist(c *conn) {
+	if i := slices.Index(p.making, c); i >= 0 {
+		p.making = slices.Delete(p.making, i, i+1)
+	}
+}
+
+// add takes a connection of Open. One that the server has closed already is not kept; where it did so by the probe's answer, none is to be
+// kept ready.
+func (p *pool) add(c *conn) {
+	c.opening, c.fresh = nil, false
+	if c.state == closed {
+		if c.refused {
+			p.keep = 0
+		}
+		return
+	}
+	p.conns[c.facts.ID] = c
+	p.idle = append(p.idle, c)
+}
+
+// give takes a connection back after an answer that left it usable.
+func (p *pool) give(c *conn) {
+	c.lastUsed = p.l.now()
+	if p.l.closed {
+		p.drop(c)
+		return
+	}
+	p.idle = append(p.idle, c)
+}
+
+// drop closes a connection for good and has another made ready in its place.
+func (p *pool) drop(c *conn) {
+	delete(p.conns, c.facts.ID)
+	c.close()
+	p.fill()
+}
+
+// gone takes the end of a connection that nobody was using. The keeper has another dialled: a server that closes at once is not dialled
+// without a pause.
+func (p *pool) gone(c *conn) {
+	if i := slices.Index(p.idle, c); i >= 0 {
+		p.idle = slices.Delete(p.idle, i, i+1)
+	}
+	delete(p.conns, c.facts.ID)
+	c.close()
+}
+
+// fill dials what is missing of the connections to keep.
+func (p *pool) fill() {
+	if p.l.closed || p.keep == 0 || p.l.now() < p.pause {
+		return
+	}
+	have, own := len(p.conns), 0
+	for _, c := range p.making {
+		if c.state == dialling || c.state == connecting {
+			have++
+		}
+		if c.owner == nil {
+			own++
+		}
+	}
+	for ; have < p.keep && own < openAtOnce; have, own = have+1, own+1 {
+		p.dial(nil)
+	}
+}
+
+// forget takes r out of what it waits for. A dial that was for it alone is given up.
+func (p *pool) forget(r *request) {
+	for _, c := range p.making {
+		if c.owner == r {
+			c.owner = nil
+			if c.state == dialling || c.state == connecting {
+				p.unlist(c)
+				c.close()
+			}
+			return
+		}
+	}
+}
+
+// shut closes all connections.
+func (p *pool) shut() {
+	p.keep = 0
+	for _, c := range p.making {
+		c.close()
+	}
+	for _, c := range p.conns {
+		c.close()
+	}
+	p.making, p.idle = nil, nil
+	clear(p.conns)
+}
+
+// keepReady looks after all pools, again and again.
+func (l *loop) keepReady() {
+	for _, p := range l.pools {
+		if p.keep > 0 {
+			p.refresh()
+		}
+	}
+	l.timers.set(&l.keeper, l.now()+int64(keepEvery))
+}
+
+// refresh probes again what has been idle for long, and dials what is missing. A connection beyond those to keep is left to the server's
+// idle limit.
+func (p *pool) refresh() {
+	now := p.l.now()
+	spare := max(len(p.conns)-p.keep, 0)
+	busy := 0
+	for _, c := range p.making {
+		if c.owner == nil {
+			busy++
+		}
+	}
+	var again []*conn
+	kept := p.idle[:0]
+	for _, c := range p.idle { // from the one used least lately
+		long := time.Duration(now-c.lastUsed) >= idleProbe
+		switch {
+		case long && spare > 0:
+			spare--
+			kept = append(kept, c)
+		case long && p.probe.Path != "" && busy < openAtOnce:
+			busy++
+			again = append(again, c)
+		default:
+			kept = append(kept, c)
+		}
+	}
+	clear(p.idle[len(kept):])
+	p.idle = kept
+	for _, c := range again {
+		p.making = append(p.making, c)
+		p.l.timers.set(&c.timer, now+int64(probeLimit))
+		c.ask(nil)
+	}
+	p.fill()
+}
