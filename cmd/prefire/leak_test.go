@@ -47,8 +47,8 @@ func TestARunLeavesNothingBehind(t *testing.T) {
 				signals := make(chan os.Signal, 1)
 				if c.stop {
 					go func() {
-						for s.MaxInFlight() == 0 {
-							time.Sleep(time.Millisecond)
+						if err := s.WaitInFlight(t.Context(), 1); err != nil {
+							t.Error(err)
 						}
 						signals <- os.Interrupt
 					}()

@@ -208,12 +208,8 @@ func TestCtrlCTwiceEndsAtOnce(t *testing.T) {
 	defer end()
 	done := start(signals, func(code int) { quit <- code; <-ctx.Done() },
 		profileArgs(s.URL(), t.TempDir(), "--concurrency", "1", "--request-count", "3", "--include-cold")...)
-	for s.InFlight() == 0 { // nothing ends that could be waited for
-		select {
-		case p := <-done:
-			t.Fatalf("ended with %d: %s", p.code, p.stderr)
-		default:
-		}
+	if err := s.WaitInFlight(t.Context(), 1); err != nil { // nothing ends that could be waited for
+		t.Fatal(err)
 	}
 	signals <- os.Interrupt
 	signals <- os.Interrupt

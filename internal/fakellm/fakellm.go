@@ -266,6 +266,9 @@ func (s *Server) InFlight() int { return s.load.current() }
 // MaxInFlight is the greatest number in flight so far.
 func (s *Server) MaxInFlight() int { return s.load.peak() }
 
+// WaitInFlight blocks until n inferences have been in flight at once, or until ctx is done and returns its error.
+func (s *Server) WaitInFlight(ctx context.Context, n int) error { return s.load.reach(ctx, n) }
+
 // Connections is the number of connections accepted so far.
 func (s *Server) Connections() int64 {
 	s.mu.Lock()

@@ -18,6 +18,7 @@ type load struct {
 	max      int
 	running  int
 	queue    []*ticket
+	entered  chan struct{} // closed, and made anew, when an inference enters
 }
 
 // ticket is one inference's place. Its fields are the load's until granted is closed.
@@ -29,7 +30,9 @@ type ticket struct {
 	gone      bool
 }
 
-func (l *load) init(slots int, c wire.Clock) { l.slots, l.clock = slots, c }
+func (l *load) init(slots int, c wire.Clock) {
+	l.slots, l.clock, l.entered = slots, c, make(chan struct{})
+}
 
 // enter counts an inference in and asks for a slot. refuse says to turn it away where there is none; it then returns nil. inFlight counts
 // the new one, most is the greatest count so far.
@@ -42,6 +45,8 @@ func (l *load) enter(refuse bool) (t *ticket, inFlight, most int) {
 	}
 	l.inFlight++
 	l.max = max(l.max, l.inFlight)
+	close(l.entered)
+	l.entered = make(chan struct{})
 	t = &ticket{granted: make(chan struct{})}
 	if free {
 		l.grant(t)
@@ -99,6 +104,23 @@ func (l *load) peak() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.max
+}
+
+// reach blocks until n inferences have been in flight at once.
+func (l *load) reach(ctx context.Context, n int) error {
+	for {
+		l.mu.Lock()
+		most, entered := l.max, l.entered
+		l.mu.Unlock()
+		if most >= n {
+			return nil
+		}
+		select {
+		case <-entered:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // counts are the numbers of running and of waiting inferences.
