@@ -457,6 +457,52 @@ func TestASessionsTurnsCarryTheAnswersAndTheConnection(t *testing.T) {
 	})
 }
 
+func TestStartedSessionsSendAllTheirTurns(t *testing.T) {
+	for _, c := range []struct {
+		concurrency    int
+		sessions, want int64
+	}{{1, 2, 6}, {2, 2, 6}, {5, 2, 6}, {3, 7, 21}} {
+		synctest.Test(t, func(t *testing.T) {
+			ph := profiling(c.concurrency)
+			ph.Sessions = c.sessions
+			r := newRig(t, steady(100*time.Millisecond, 0), ph)
+			r.deps.Source = &numbered{turns: 3}
+			s := r.run(t.Context()).Phases[0]
+			if s.Sent != c.want || s.OK != c.want || s.Sessions != c.sessions {
+				t.Errorf("%d sessions of 3 turns at %d at once: %d requests in %d sessions, %d ok; want %d", c.sessions, c.concurrency, s.Sent, s.Sessions, s.OK, c.want)
+			}
+			// The last request is sent 100 ms before it ends, and nothing is sent later.
+			if s.End-s.SendEnd != 100*msec {
+				t.Errorf("sending ended %d ns before the phase, want 100 ms", s.End-s.SendEnd)
+			}
+		})
+	}
+}
+
+// stuck is a source whose next session never comes.
+type stuck struct{ numbered }
+
+func (s *stuck) Next(ctx context.Context, st loadgen.Stream) (*loadgen.Session, error) {
+	if sess, err := s.numbered.Next(ctx, st); err == nil {
+		return sess, nil
+	}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestASourceThatStandsStillDoesNotHoldUpTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ph := profiling(2)
+		ph.Duration, ph.Grace = 10*time.Second, 0
+		r := newRig(t, steady(time.Second, 0), ph)
+		r.deps.Source = &stuck{numbered{limit: 3}}
+		s := r.run(t.Context()).Phases[0]
+		if s.Sent != 3 || s.OK != 3 || s.End-s.Start != 10*sec {
+			t.Errorf("sent %d, ok %d, ended at %d; want 3, 3, 10 s", s.Sent, s.OK, s.End-s.Start)
+		}
+	})
+}
+
 func TestPhasesFollowOneAnotherAndDrawFromStreamsOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		warm := loadgen.Phase{Name: "warmup", Kind: metrics.Warmup, Concurrency: 2, Requests: 3, Grace: -1}

@@ -121,16 +121,20 @@ type phase struct {
 	why    wire.Cause // valid once cut is set
 	gauge  gauge
 
-	mu       sync.Mutex // guards what follows; held while a session is drawn, so that numbers and sessions pair in order
+	// turnstile lets one worker at a time draw a session, so that numbers and sessions pair in order; it has room for one.
+	turnstile chan struct{}
+
+	mu       sync.Mutex // guards what follows
 	sent     int64
 	sessions int64
+	owed     int64 // turns of started sessions that are still to be sent
 	sendEnd  int64
 	sum      PhaseSummary
 	err      error
 }
 
 func (r *run) phase(ctx context.Context, index int) (PhaseSummary, error) {
-	ph := &phase{run: r, Phase: r.plan.Phases[index], index: index}
+	ph := &phase{run: r, Phase: r.plan.Phases[index], index: index, turnstile: make(chan struct{}, 1)}
 	ph.stream = Stream{Kind: ph.Kind, Phase: index}
 	ph.issue, ph.end = context.WithCancel(ctx)
 	defer ph.end()
@@ -227,16 +231,18 @@ func (ph *phase) cutAll(workers []*worker, why wire.Cause) {
 
 // open takes the next session and the number of its first request. It reports false where the phase sends no more.
 func (ph *phase) open() (sess *Session, target int, seq int64, at int64, ok bool) {
-	ph.mu.Lock()
-	defer ph.mu.Unlock()
-	if at, ok = ph.maySend(); !ok {
+	select {
+	case ph.turnstile <- struct{}{}:
+	case <-ph.issue.Done():
 		return nil, 0, 0, 0, false
 	}
-	if ph.Sessions > 0 && ph.sessions >= ph.Sessions {
-		ph.stopSending(at)
+	defer func() { <-ph.turnstile }()
+	if !ph.mayOpen() {
 		return nil, 0, 0, 0, false
 	}
 	sess, err := ph.Source.Next(ph.issue, ph.stream)
+	ph.mu.Lock()
+	defer ph.mu.Unlock()
 	if err != nil {
 		if !errors.Is(err, io.EOF) && ph.issue.Err() == nil {
 			ph.err = fmt.Errorf("phase %q: request %d: %w", ph.Name, ph.sent, err)
@@ -244,11 +250,43 @@ func (ph *phase) open() (sess *Session, target int, seq int64, at int64, ok bool
 		ph.stopSending(ph.Clock.Now())
 		return nil, 0, 0, 0, false
 	}
+	if _, ok := ph.maySend(); !ok { // the end came while the session was made
+		return nil, 0, 0, 0, false
+	}
 	target = ph.next % len(ph.plan.Targets)
 	ph.next++
 	ph.sessions++
+	ph.owed += int64(len(sess.Turns)) - 1
 	seq, at = ph.take()
 	return sess, target, seq, at, true
+}
+
+// mayOpen checks the stops for a new session.
+func (ph *phase) mayOpen() bool {
+	ph.mu.Lock()
+	defer ph.mu.Unlock()
+	at, ok := ph.maySend()
+	if ok && ph.Sessions > 0 && ph.sessions >= ph.Sessions {
+		ph.settle(at, 0)
+		return false
+	}
+	return ok
+}
+
+// settle books that so many owed turns were sent or given up; mu is held. Started sessions may send all their turns: only when no session
+// may start and nothing is owed has sending ended.
+func (ph *phase) settle(at, turns int64) {
+	ph.owed -= turns
+	if ph.Sessions > 0 && ph.sessions >= ph.Sessions && ph.owed == 0 {
+		ph.stopSending(at)
+	}
+}
+
+// giveUp books the turns that a session does not send.
+func (ph *phase) giveUp(turns int) {
+	ph.mu.Lock()
+	defer ph.mu.Unlock()
+	ph.settle(ph.Clock.Now(), int64(turns))
 }
 
 // another takes the number of a session's next turn.
@@ -259,6 +297,7 @@ func (ph *phase) another() (seq, at int64, ok bool) {
 		return 0, 0, false
 	}
 	seq, at = ph.take()
+	ph.settle(at, 1)
 	return seq, at, true
 }
 
@@ -345,11 +384,12 @@ func (w *worker) session(sess *Session, target int, seq, at int64) {
 	for i := range sess.Turns {
 		turn := &sess.Turns[i]
 		if i > 0 {
-			if turn.Delay > 0 && ph.Clock.Until(ph.issue, ph.Clock.Now()+int64(turn.Delay)) != nil {
-				return
+			ok := turn.Delay == 0 || ph.Clock.Until(ph.issue, ph.Clock.Now()+int64(turn.Delay)) == nil
+			if ok {
+				seq, at, ok = ph.another()
 			}
-			var ok bool
-			if seq, at, ok = ph.another(); !ok {
+			if !ok {
+				ph.giveUp(len(sess.Turns) - i)
 				return
 			}
 		}
