@@ -65,14 +65,9 @@ func TestARunLeavesNothingBehind(t *testing.T) {
 			goroutines, files := held()
 			once()
 			once()
-			var g int
-			var f []string
-			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-				if g, f = held(); g <= goroutines && len(f) <= len(files) {
-					return
-				}
+			if g, f := held(); g > goroutines || len(f) > len(files) {
+				t.Errorf("after two more runs %d goroutines and the files %q are held, %d and %q before\n%s", g, f, goroutines, files, stacks())
 			}
-			t.Errorf("after two more runs %d goroutines and the files %q are held, %d and %q before\n%s", g, f, goroutines, files, stacks())
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -316,7 +317,8 @@ func (b *bench) listen() (stop chan struct{}, ctx context.Context, release func(
 	stop = make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() {
+	var listening sync.WaitGroup
+	listening.Go(func() {
 		asked := false
 		for {
 			select {
@@ -342,8 +344,8 @@ func (b *bench) listen() (stop chan struct{}, ctx context.Context, release func(
 				asked = true
 			}
 		}
-	}()
-	return stop, ctx, func() { close(done); cancel() }
+	})
+	return stop, ctx, func() { close(done); cancel(); listening.Wait() }
 }
 
 // phases are the run's phases as the files name them; sums are those that ran, nil before the run.

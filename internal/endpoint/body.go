@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
-	"unicode/utf8"
 
+	"prefire/internal/orjson"
 	"prefire/loadgen"
 )
 
@@ -37,7 +37,7 @@ type field struct {
 func compile(o Options, limitKey string, extra []Pair, streaming bool) template {
 	fields := []field{
 		{key: "messages", fill: messages},
-		{key: "model", value: appendString(nil, o.Model)},
+		{key: "model", value: orjson.AppendString(nil, o.Model)},
 		{key: "stream", value: strconv.AppendBool(nil, o.Streaming)},
 	}
 	if limitKey != "" {
@@ -55,7 +55,7 @@ func compile(o Options, limitKey string, extra []Pair, streaming bool) template 
 		if i > 0 {
 			text = append(text, ',')
 		}
-		text = append(appendString(text, f.key), ':')
+		text = append(orjson.AppendString(text, f.key), ':')
 		if f.fill == nothing {
 			text = append(text, f.value...)
 			continue
@@ -139,62 +139,16 @@ func appendMessages(dst []byte, lists ...[]loadgen.Message) []byte {
 			if list[i].Role == "" {
 				dst = append(dst, `"user"`...)
 			} else {
-				dst = appendString(dst, list[i].Role)
+				dst = orjson.AppendString(dst, list[i].Role)
 			}
 			dst = append(dst, `,"content":`...)
-			dst = append(appendString(dst, list[i].Content), '}')
+			dst = append(orjson.AppendString(dst, list[i].Content), '}')
 		}
 	}
 	return append(dst, ']')
 }
 
-const hexDigits = "0123456789abcdef"
-
-// appendString appends s as a JSON string as orjson writes it: only the quote, the backslash and control characters below U+0020 are
-// escaped. Bytes that are not UTF-8 become U+FFFD.
-func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			if r, n := utf8.DecodeRuneInString(s[i:]); r != utf8.RuneError || n > 1 {
-				i += n
-				continue
-			}
-			dst = append(append(dst, s[from:i]...), "\uFFFD"...)
-			i++
-			from = i
-			continue
-		}
-		if !special[c] {
-			i++
-			continue
-		}
-		dst = append(append(dst, s[from:i]...), '\\')
-		switch c {
-		case '"', '\\':
-			dst = append(dst, c)
-		case '\b':
-			dst = append(dst, 'b')
-		case '\t':
-			dst = append(dst, 't')
-		case '\n':
-			dst = append(dst, 'n')
-		case '\f':
-			dst = append(dst, 'f')
-		case '\r':
-			dst = append(dst, 'r')
-		default:
-			dst = append(dst, 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
-		i++
-		from = i
-	}
-	return append(append(dst, s[from:]...), '"')
-}
-
-// canonical rewrites one JSON value as the bodies have it: no white space, strings as appendString writes them, numbers as given.
+// canonical rewrites one JSON value as the bodies have it: no white space, strings as orjson.AppendString writes them, numbers as given.
 func canonical(raw []byte) ([]byte, error) {
 	var v json.RawMessage
 	if err := json.Unmarshal(raw, &v); err != nil {
@@ -207,7 +161,7 @@ func canonical(raw []byte) ([]byte, error) {
 			i++
 		case '"':
 			end := skipString(v, i)
-			out = appendString(out, string(appendUnescaped(nil, v[i+1:end-1])))
+			out = orjson.AppendString(out, string(appendUnescaped(nil, v[i+1:end-1])))
 			i = end
 		default:
 			out = append(out, c)

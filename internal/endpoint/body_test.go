@@ -3,12 +3,11 @@ package endpoint
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"os"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
+	"prefire/internal/orjson"
 	"prefire/loadgen"
 )
 
@@ -205,29 +204,9 @@ func TestStringIsOrjsons(t *testing.T) {
 	in = append(in, "\"\\/\x7f\u0080\u2028\ufeff😀<>&"...)
 	want := `"\u0000\u0001\u0002\u0003\u0004\u0005\u0006\u0007\b\t\n\u000b\f\r\u000e\u000f\u0010\u0011\u0012\u0013\u0014\u0015\u0016\u0017` +
 		`\u0018\u0019\u001a\u001b\u001c\u001d\u001e\u001f\"\\/` + "\x7f\xc2\x80\xe2\x80\xa8\xef\xbb\xbf\xf0\x9f\x98\x80<>&\""
-	if got := string(appendString(nil, string(in))); got != want {
+	if got := string(orjson.AppendString(nil, string(in))); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-}
-
-func FuzzString(f *testing.F) {
-	for _, s := range []string{"", "plain", "a\"b\\c\n\x00\x1f\x7f", "é\u2028😀", "\xff\xc3", "\xed\xa0\x80"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		b := appendString(nil, s)
-		if !utf8.Valid(b) {
-			t.Fatalf("%q is not UTF-8", b)
-		}
-		var back string
-		if err := json.Unmarshal(b, &back); err != nil {
-			t.Fatalf("%q: %v", b, err)
-		}
-		// One U+FFFD for each byte that is not UTF-8, as a range over a string has it.
-		if want := string([]rune(s)); back != want {
-			t.Fatalf("%q came back as %q", want, back)
-		}
-	})
 }
 
 func TestBodyAllocatesNothing(t *testing.T) {

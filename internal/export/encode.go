@@ -4,53 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"unicode/utf8"
+
+	"prefire/internal/orjson"
 )
-
-const hexDigits = "0123456789abcdef"
-
-// appendString appends s as a JSON string in orjson's form: UTF-8 as it is, the short escapes, other controls as \u00xx. Bytes that are
-// not UTF-8 become U+FFFD, for the file has to stay readable.
-func appendString[S string | []byte](dst []byte, s S) []byte {
-	dst = append(dst, '"')
-	done := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
-			if r == utf8.RuneError && n == 1 {
-				dst = append(append(dst, s[done:i]...), "\uFFFD"...)
-				done = i + 1
-			}
-			i += n
-			continue
-		}
-		dst = append(append(dst, s[done:i]...), '\\')
-		switch c {
-		case '"', '\\':
-			dst = append(dst, c)
-		case '\b':
-			dst = append(dst, 'b')
-		case '\t':
-			dst = append(dst, 't')
-		case '\n':
-			dst = append(dst, 'n')
-		case '\f':
-			dst = append(dst, 'f')
-		case '\r':
-			dst = append(dst, 'r')
-		default:
-			dst = append(dst, 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
-		i++
-		done = i
-	}
-	return append(append(dst, s[done:]...), '"')
-}
 
 // newline starts a line at the given depth of two spaces a level.
 func newline(dst []byte, depth int) []byte {
@@ -72,7 +28,7 @@ func appendValue(dst []byte, key string, v any, depth int) ([]byte, error) {
 		}
 		return append(dst, "false"...), nil
 	case string:
-		return appendString(dst, v), nil
+		return orjson.AppendString(dst, v), nil
 	case int, int32, int64, uint32, uint64:
 		return fmt.Append(dst, v), nil
 	case float64:
@@ -108,7 +64,7 @@ func appendObject(dst []byte, key string, o Object, depth int) ([]byte, error) {
 		}
 		first = false
 		dst = newline(dst, depth+1)
-		dst = append(appendString(dst, f.Key), ": "...)
+		dst = append(orjson.AppendString(dst, f.Key), ": "...)
 		var err error
 		if dst, err = appendValue(dst, key+"."+f.Key, f.Value, depth+1); err != nil {
 			return dst, err
@@ -180,7 +136,7 @@ func appendIndented(dst, src []byte, depth int) []byte {
 			if odd {
 				var s string
 				if json.Unmarshal(src[i:end], &s) == nil {
-					dst = appendString(dst, s)
+					dst = orjson.AppendString(dst, s)
 					i = end
 					continue
 				}

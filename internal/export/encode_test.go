@@ -12,25 +12,6 @@ import (
 	"testing"
 )
 
-func FuzzString(f *testing.F) {
-	for _, s := range []string{"", "plain", "\x00\x1f\"\\/", "é\xff\xc3", "\xe2\x80", "\u2028😀"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		out := appendString(nil, s)
-		if b := appendString(nil, []byte(s)); !bytes.Equal(b, out) {
-			t.Fatalf("string %q, bytes %q", out, b)
-		}
-		var back string
-		if err := json.Unmarshal(out, &back); err != nil {
-			t.Fatalf("%q: %v", out, err)
-		}
-		if want := strings.Map(func(r rune) rune { return r }, s); back != want { // Map makes U+FFFD of each bad byte
-			t.Fatalf("%q came back as %q", s, back)
-		}
-	})
-}
-
 func FuzzIndented(f *testing.F) {
 	for _, s := range []string{`{}`, `[]`, `{"a":[1,{"b":"x\"y\\"},[]],"c":{}}`, ` [ 1 , "a\\" , "\u003c\/" ] `, `"x"`, `-1.5e3`, `{"a":`, `]]`, `"\`} {
 		f.Add(s)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"prefire/internal/orjson"
 	"prefire/metrics"
 )
 
@@ -276,7 +277,7 @@ func (d Dir) WriteRun(r *Run, histograms []metrics.Histogram) error {
 			if i == 0 {
 				sep = `,"failed_exporters":[`
 			}
-			b = appendString(append(b, sep...), name)
+			b = orjson.AppendString(append(b, sep...), name)
 		}
 		if len(failed) > 0 {
 			b = append(b, ']')

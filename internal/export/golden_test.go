@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"prefire/internal/orjson"
 	"prefire/metrics"
 )
 
@@ -240,9 +241,9 @@ func TestStringsAreWrittenAsOrjsonDoes(t *testing.T) {
 	if err := json.Unmarshal(want, &s); err != nil {
 		t.Fatal(err)
 	}
-	got := append(appendString([]byte("["), s[0]), ']')
+	got := append(orjson.AppendString([]byte("["), s[0]), ']')
 	same(t, "string", got, want)
-	same(t, "bytes", append(appendString([]byte("["), []byte(s[0])), ']'), want)
+	same(t, "bytes", append(orjson.AppendString([]byte("["), []byte(s[0])), ']'), want)
 }
 
 func TestInputsAreAIPerfsByteForByte(t *testing.T) {

@@ -3,6 +3,8 @@ package export
 import (
 	"bytes"
 	"io"
+
+	"prefire/internal/orjson"
 )
 
 // InputsLimit is where inputs.json is cut by default.
@@ -44,7 +46,7 @@ func (in *Inputs) Add(sessionID string, payloads ...[]byte) error {
 	if in.written > 0 {
 		b = append(b, ',')
 	}
-	b = appendString(append(newline(append(newline(b, 2), '{'), 3), `"session_id": `...), sessionID)
+	b = orjson.AppendString(append(newline(append(newline(b, 2), '{'), 3), `"session_id": `...), sessionID)
 	b = append(newline(append(b, ','), 3), `"payloads": [`...)
 	for i, p := range payloads {
 		if i > 0 {

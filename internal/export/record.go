@@ -3,6 +3,7 @@ package export
 import (
 	"strconv"
 
+	"prefire/internal/orjson"
 	"prefire/metrics"
 )
 
@@ -41,20 +42,20 @@ func NewRecordEncoder(o RecordOptions) *RecordEncoder {
 		}
 		e.defs = append(e.defs, recordDef{
 			Def:    d,
-			key:    append(appendString(nil, d.Tag), `:{"value":`...),
-			unit:   append(appendString([]byte(`,"unit":`), string(d.Display)), '}'),
+			key:    append(orjson.AppendString(nil, d.Tag), `:{"value":`...),
+			unit:   append(orjson.AppendString([]byte(`,"unit":`), string(d.Display)), '}'),
 			factor: d.Factor(),
 		})
 	}
 	for i := range o.Phases {
 		p := &o.Phases[i]
-		b := appendString([]byte(`,"benchmark_phase":`), p.Kind.String())
+		b := orjson.AppendString([]byte(`,"benchmark_phase":`), p.Kind.String())
 		b = strconv.AppendInt(append(b, `,"phase_index":`...), int64(p.Index), 10)
 		if p.Kind == metrics.Profiling {
 			b = strconv.AppendInt(append(b, `,"profiling_index":`...), int64(p.ProfilingIndex), 10)
 		}
-		b = appendString(append(b, `,"phase_name":`...), p.Name)
-		b = appendString(append(b, `,"phase_kind":`...), p.Kind.String())
+		b = orjson.AppendString(append(b, `,"phase_name":`...), p.Name)
+		b = orjson.AppendString(append(b, `,"phase_kind":`...), p.Kind.String())
 		e.phases = append(e.phases, b)
 	}
 	return e
@@ -140,7 +141,7 @@ func (e *RecordEncoder) metadata(dst []byte, r *metrics.Record, cancelled bool, 
 	// Readers tell workers apart by these strings; prefire's workers are numbered, so that two runs can be compared.
 	dst = append(dst, `,"worker_id":"worker_`...)
 	for shift := 28; shift >= 0; shift -= 4 {
-		dst = append(dst, hexDigits[uint32(r.Worker)>>shift&15])
+		dst = append(dst, "0123456789abcdef"[uint32(r.Worker)>>shift&15])
 	}
 	dst = append(dst, `","record_processor_id":"record_processor_00000000"`...)
 	if i := int(r.Phase); i >= 0 && i < len(e.phases) {
@@ -168,7 +169,7 @@ func text(dst []byte, key, s string) []byte {
 	if s == "" {
 		return dst
 	}
-	return appendString(append(dst, key...), s)
+	return orjson.AppendString(append(dst, key...), s)
 }
 
 func (e *RecordEncoder) stamp(dst []byte, key string, at int64) []byte {
@@ -184,18 +185,18 @@ func (e *RecordEncoder) failure(dst []byte, err *metrics.Error) []byte {
 		dst = append(strconv.AppendInt(append(dst, `"code":`...), int64(err.Code), 10), ',')
 	}
 	if err.Type != "" {
-		dst = append(appendString(append(dst, `"type":`...), err.Type), ',')
+		dst = append(orjson.AppendString(append(dst, `"type":`...), err.Type), ',')
 	}
-	dst = appendString(append(dst, `"message":`...), e.secrets.String(err.Message))
+	dst = orjson.AppendString(append(dst, `"message":`...), e.secrets.String(err.Message))
 	if err.Cause != "" {
-		dst = appendString(append(dst, `,"cause":`...), e.secrets.String(err.Cause))
+		dst = orjson.AppendString(append(dst, `,"cause":`...), e.secrets.String(err.Cause))
 	}
 	for i, s := range err.Chain {
 		sep := `,`
 		if i == 0 {
 			sep = `,"cause_chain":[`
 		}
-		dst = appendString(append(dst, sep...), s)
+		dst = orjson.AppendString(append(dst, sep...), s)
 	}
 	if len(err.Chain) > 0 {
 		dst = append(dst, ']')
@@ -213,7 +214,7 @@ func (e *RecordEncoder) facts(dst []byte, r *metrics.Record) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = appendString(dst, name)
+			dst = orjson.AppendString(dst, name)
 		}
 		dst = append(dst, `],`...)
 	}
@@ -291,7 +292,7 @@ func (e *RecordEncoder) AppendCensored(dst []byte, r *metrics.Record) []byte {
 	dst = e.metadata(append(dst, `{"metadata":{`...), r, true, cut)
 	dst = append(dst, `},"prefire":{"censored":true,`...)
 	if r.Err != nil {
-		dst = append(appendString(append(dst, `"reason":`...), e.secrets.String(r.Err.Message)), ',')
+		dst = append(orjson.AppendString(append(dst, `"reason":`...), e.secrets.String(r.Err.Message)), ',')
 	}
 	if start := first(r.Start, r.Ready, r.Issued); start != 0 && cut >= start {
 		dst = millis(dst, `"ran_ms":`, cut-start)
