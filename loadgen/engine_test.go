@@ -79,6 +79,7 @@ type numbered struct {
 	turns  int
 	limit  int64
 	broken error // what comes after limit instead of the end
+	alone  bool  // turns hold their whole conversations
 }
 
 func (s *numbered) Next(_ context.Context, st loadgen.Stream) (*loadgen.Session, error) {
@@ -95,7 +96,7 @@ func (s *numbered) Next(_ context.Context, st loadgen.Stream) (*loadgen.Session,
 		return nil, io.EOF
 	}
 	s.next[st]++
-	sess := &loadgen.Session{Index: i, ID: fmt.Sprintf("%d/%d", st.Phase, i)}
+	sess := &loadgen.Session{Index: i, ID: fmt.Sprintf("%d/%d", st.Phase, i), Complete: s.alone}
 	for t := range max(s.turns, 1) {
 		sess.Turns = append(sess.Turns, loadgen.Turn{
 			Messages:  []loadgen.Message{{Role: "user", Content: fmt.Sprintf("%d/%d.%d", st.Phase, i, t)}},
@@ -110,6 +111,7 @@ type book struct {
 	mu      sync.Mutex
 	records []metrics.Record
 	texts   []string
+	inputs  []string          // what is still to be counted
 	bodies  map[string]string // by phase and sequence number
 }
 
@@ -127,6 +129,7 @@ func (b *book) Finished(f *loadgen.Finished) {
 	defer b.mu.Unlock()
 	b.records = append(b.records, f.Record)
 	b.texts = append(b.texts, string(f.Output)+"|"+string(f.Reason))
+	b.inputs = append(b.inputs, string(f.Input))
 }
 
 // rig is one engine run in a synctest bubble.
@@ -455,6 +458,30 @@ func TestASessionsTurnsCarryTheAnswersAndTheConnection(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Only what the source cannot have counted, a history with the server's answers, is left to the sink.
+func TestTurnsThatHoldTheirWholeConversationGetNoHistory(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			ph := profiling(1)
+			ph.Sessions = 1
+			r := newRig(t, steady(time.Millisecond, 0), ph)
+			r.deps.Source = &numbered{turns: 2, alone: alone}
+			r.run(t.Context())
+			want, input, count := `{"M":[{"Role":"user","Content":"0/0.1"}],"Max":100}`, "", metrics.Known(10)
+			if !alone {
+				want = `{"M":[{"Role":"user","Content":"0/0.0"},{"Role":"assistant","Content":"role-lesstwothree"},{"Role":"user","Content":"0/0.1"}],"Max":100}`
+				input, count = "0/0.0 role-lesstwothree 0/0.1", metrics.Count{}
+			}
+			if got := r.sink.bodies["0/1"]; got != want {
+				t.Errorf("the second turn's body is %s, want %s", got, want)
+			}
+			if got := r.sink.inputs; !slices.Equal(got, []string{"", input}) || r.sink.records[0].In != metrics.Known(10) || r.sink.records[1].In != count {
+				t.Errorf("to be counted: %q, counts %v and %v", got, r.sink.records[0].In, r.sink.records[1].In)
+			}
+		})
+	}
 }
 
 func TestStartedSessionsSendAllTheirTurns(t *testing.T) {

@@ -12,14 +12,36 @@ import (
 )
 
 // Message is one message of a conversation.
-type Message struct{ Role, Content string }
+type Message struct {
+	Role    string
+	Content string
+	// JSON, where it is not nil, is the whole message as it is sent: content in parts, tool calls. Content is then the text in it, one space
+	// between the parts, by which its tokens are counted. Nobody changes its bytes.
+	JSON []byte `json:",omitempty"`
+}
+
+// Field is one field of a request body: its name, and its value as compact JSON.
+type Field struct {
+	Key  string
+	JSON []byte
+}
 
 // Turn is one request's worth of a session: the messages it adds, and what it asks for.
 type Turn struct {
 	Messages  []Message
 	MaxTokens int           // output limit asked of the server; 0 = none
-	Input     metrics.Count // client count of the request's text, where the source already knows it
+	Input     metrics.Count // client count of the text of the turn's own messages, where the source already knows it
 	Delay     time.Duration // think time before this turn; none for turn 0
+	// At is when the turn is due, as an offset from the beginning of the trace's own time, where Timed. A source does not sort by it.
+	At    time.Duration
+	Timed bool
+	// Raw, where it is not nil, is the complete body, sent as it is: messages, history and everything else of the turn, and of the endpoint,
+	// stay out of it.
+	Raw []byte
+	// Extra fields are put into this turn's body over those of the same name, its own and the endpoint's; Tools is the list of tools as
+	// JSON, nil = none.
+	Extra []Field
+	Tools []byte
 	// PromptHash is a hash of what the server's prefix cache would see: the first 16 tokens after a template's fixed words, or the whole
 	// prompt where it is shorter. 0 = not known.
 	PromptHash uint64
@@ -30,6 +52,8 @@ type Session struct {
 	Index int64 // number within its stream, from 0
 	ID    string
 	Turns []Turn
+	// Complete says that each turn's messages are its whole conversation: no history goes before them.
+	Complete bool
 }
 
 // Stream names one independent stream of sessions: warm-up, each phase, the prewarm draw from streams of their own, so that the sessions
@@ -63,6 +87,8 @@ type Finished struct {
 	Record metrics.Record
 	Output []byte // content and tool text, where it was kept
 	Reason []byte // reasoning text, where it was kept
+	// Input is the request's text, one space between messages, where its tokens are still to be counted: Record.In is then unknown.
+	Input []byte
 }
 
 // Sink takes what the engine sends and what comes back, from many goroutines at once. It must not hold up the caller: it copies what it

@@ -349,6 +349,7 @@ type worker struct {
 	body        []byte
 	header      []wire.Field
 	out, reason []byte
+	input       []byte
 	finished    Finished
 }
 
@@ -398,19 +399,40 @@ func (w *worker) session(sess *Session, target int, seq, at int64) {
 			Seq: seq, Session: sess.Index, Turn: int32(i), Phase: int32(ph.index), Kind: ph.Kind, Worker: int32(w.index),
 			ConversationID: sess.ID, RequestID: ph.NewID(), CorrelationID: id,
 			Intended: at, Issued: at,
-			Streaming: ph.Endpoint.Streaming(), In: turn.Input,
+			Streaming: ph.Endpoint.Streaming(),
 		}
+		w.countInput(turn, history)
 		if turn.MaxTokens > 0 {
 			r.RequestedOSL = metrics.Known(int64(turn.MaxTokens))
 		}
 		w.request(sess, turn, target, history)
 		if i+1 < len(sess.Turns) {
-			history = append(history, turn.Messages...)
-			if r.Err == nil {
-				history = append(history, Message{Role: "assistant", Content: string(w.finished.Output)})
+			if !sess.Complete {
+				history = append(history, turn.Messages...)
+				if r.Err == nil {
+					history = append(history, Message{Role: "assistant", Content: string(w.finished.Output)})
+				}
 			}
 			w.call.Conn = w.call.Facts.Conn.ID
 		}
+	}
+}
+
+// countInput takes the source's count, or keeps the request's text for the sink to count, history included.
+func (w *worker) countInput(turn *Turn, history []Message) {
+	w.finished.Input = nil
+	if len(history) == 0 && turn.Input.Known {
+		w.finished.Record.In = turn.Input
+		return
+	}
+	w.input = w.input[:0]
+	for _, messages := range [][]Message{history, turn.Messages} {
+		for i := range messages {
+			w.input = append(append(w.input, ' '), messages[i].Content...)
+		}
+	}
+	if len(w.input) > 0 {
+		w.finished.Input = w.input[1:]
 	}
 }
 

@@ -39,6 +39,7 @@ type Line struct {
 	Record metrics.Record `json:"record"`
 	Output string         `json:"output,omitempty"`
 	Reason string         `json:"reasoning,omitempty"`
+	Input  string         `json:"input,omitempty"`
 }
 
 // Collector implements the Finished half of loadgen.Sink.
@@ -61,8 +62,8 @@ type Collector struct {
 }
 
 type item struct {
-	record      metrics.Record
-	out, reason [2]int // into batch.text
+	record          metrics.Record
+	out, reason, in [2]int // into batch.text
 }
 
 type batch struct {
@@ -93,16 +94,26 @@ func (c *Collector) Finished(f *loadgen.Finished) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := c.filled
-	it := item{record: f.Record}
-	it.out[0] = len(b.text)
-	b.text = append(b.text, f.Output...)
-	it.out[1] = len(b.text)
-	b.text = append(b.text, f.Reason...)
-	it.reason = [2]int{it.out[1], len(b.text)}
-	b.items = append(b.items, it)
+	add(b, &f.Record, f.Output, f.Reason, f.Input)
 	if len(b.items) == 1 {
 		c.cond.Broadcast()
 	}
+}
+
+// add copies one request's record and texts to a batch.
+func add[T []byte | string](b *batch, r *metrics.Record, output, reason, input T) {
+	it := item{record: *r}
+	it.out = b.keep(append(b.text, output...))
+	it.reason = b.keep(append(b.text, reason...))
+	it.in = b.keep(append(b.text, input...))
+	b.items = append(b.items, it)
+}
+
+// keep takes the longer text and says where the new part of it stands.
+func (b *batch) keep(longer []byte) [2]int {
+	at := [2]int{len(b.text), len(longer)}
+	b.text = longer
+	return at
 }
 
 // Close waits until everything that finished is on disk, counted and emitted, and returns the first error met on the way. Records that an
@@ -156,7 +167,7 @@ func (c *Collector) journal() {
 func (b *batch) encode(enc *json.Encoder) error {
 	for i := range b.items {
 		it := &b.items[i]
-		line := Line{Record: it.record, Output: string(b.text[it.out[0]:it.out[1]]), Reason: string(b.text[it.reason[0]:it.reason[1]])}
+		line := Line{Record: it.record, Output: string(b.part(it.out)), Reason: string(b.part(it.reason)), Input: string(b.part(it.in))}
 		if err := enc.Encode(&line); err != nil {
 			return err
 		}
@@ -218,14 +229,19 @@ func (c *Collector) count() {
 	}
 }
 
-// countTokens fills in the client's counts of an answer. Reasoning is absent where there is none; output of an answer that has only
-// reasoning is 0.
+func (b *batch) part(at [2]int) []byte { return b.text[at[0]:at[1]] }
+
+// countTokens fills in the client's counts of a request's text, where it came with one, and of an answer. Reasoning is absent where there is
+// none; output of an answer that has only reasoning is 0.
 func (b *batch) countTokens(it *item, count func([]byte) int) {
+	if in := b.part(it.in); len(in) > 0 {
+		it.record.In = metrics.Known(int64(count(in)))
+	}
 	if it.record.Err != nil {
 		return
 	}
-	it.record.Out = metrics.Known(int64(count(b.text[it.out[0]:it.out[1]])))
-	if r := b.text[it.reason[0]:it.reason[1]]; len(r) > 0 {
+	it.record.Out = metrics.Known(int64(count(b.part(it.out))))
+	if r := b.part(it.reason); len(r) > 0 {
 		it.record.Reasoning = metrics.Known(int64(count(r)))
 	}
 }
@@ -257,13 +273,7 @@ func (c *Collector) reload(b *batch) error {
 		} else if err != nil {
 			return fmt.Errorf("the journal of finished requests cannot be read back: %w", err)
 		}
-		it := item{record: l.Record}
-		it.out[0] = len(b.text)
-		b.text = append(b.text, l.Output...)
-		it.out[1] = len(b.text)
-		b.text = append(b.text, l.Reason...)
-		it.reason = [2]int{it.out[1], len(b.text)}
-		b.items = append(b.items, it)
+		add(b, &l.Record, l.Output, l.Reason, l.Input)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"testing"
 
@@ -107,7 +108,7 @@ func TestBatchesThatWaitTooLongWaitInTheJournal(t *testing.T) {
 		Count: func(text []byte) int { once.Do(func() { <-gate }); return words(text) },
 		Emit:  func(r *metrics.Record) error { got = append(got, *r); return nil }})
 	for i := range 50 {
-		f := &loadgen.Finished{Record: metrics.Record{Seq: int64(i)}, Output: []byte("a b c")}
+		f := &loadgen.Finished{Record: metrics.Record{Seq: int64(i)}, Output: []byte("a b c"), Input: []byte("d e")}
 		c.Finished(f)
 		c.mu.Lock()
 		for len(c.filled.items) > 0 { // until it is journalled, so that each record is a batch of its own
@@ -120,8 +121,8 @@ func TestBatchesThatWaitTooLongWaitInTheJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, r := range got {
-		if r.Seq != int64(i) || r.Out != metrics.Known(3) {
-			t.Fatalf("record %d came out as number %d with %v output tokens", i, r.Seq, r.Out)
+		if r.Seq != int64(i) || r.Out != metrics.Known(3) || r.In != metrics.Known(2) {
+			t.Fatalf("record %d came out as number %d with %v output tokens and %v input tokens", i, r.Seq, r.Out, r.In)
 		}
 	}
 	if len(got) != 50 || j.reads == 0 {
@@ -159,5 +160,26 @@ func TestTheServersCountsNeedNoCounting(t *testing.T) {
 		if r.Out.Known || r.Reasoning.Known {
 			t.Errorf("record %d has client counts", r.Seq)
 		}
+	}
+}
+
+// A failed request's text counts all the same; a count that the source knew stands.
+func TestInputsAreCountedWhereTheSourceDidNotKnow(t *testing.T) {
+	failed := &metrics.Error{Code: 500, Type: "T"}
+	var got []metrics.Count
+	c := New(Options{Journal: new(memory), Count: words, Counters: 1, MaxQueued: 1 << 20,
+		Emit: func(r *metrics.Record) error { got = append(got, r.In); return nil }})
+	for _, f := range []loadgen.Finished{
+		{Input: []byte("one two three")}, {Record: metrics.Record{Err: failed}, Input: []byte("one")},
+		{Record: metrics.Record{In: metrics.Known(9)}}, {Record: metrics.Record{Err: failed}},
+	} {
+		c.Finished(&f)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := []metrics.Count{metrics.Known(3), metrics.Known(1), metrics.Known(9), {}}
+	if !slices.Equal(got, want) {
+		t.Errorf("input counts %v, want %v", got, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 
 	"prefire/internal/orjson"
@@ -32,22 +33,27 @@ type field struct {
 	fill  fill // instead of value
 }
 
-// compile lays the fields out in the order in which aiperf's dict has them: a replaced field keeps its place. limitKey is the name of the
-// output limit; "" = none.
-func compile(o Options, limitKey string, extra []Pair, streaming bool) template {
-	fields := []field{
-		{key: "messages", fill: messages},
-		{key: "model", value: orjson.AppendString(nil, o.Model)},
-		{key: "stream", value: strconv.AppendBool(nil, o.Streaming)},
+// compile lays the fields out in the order in which aiperf's dict has them: a replaced field keeps its place. tools and extra are those of
+// one turn, which stand above the endpoint's.
+func (c *Chat) compile(limited bool, tools []byte, extra []loadgen.Field) template {
+	fields := slices.Clone(c.fields)
+	if tools != nil {
+		fields = append(fields, field{key: "tools", value: tools})
 	}
-	if limitKey != "" {
-		fields = append(fields, field{key: limitKey, fill: limit})
+	if limited {
+		fields = append(fields, field{key: c.limit, fill: limit})
+	}
+	for _, p := range c.extra {
+		fields = set(fields, p.Key, p.JSON)
 	}
 	for _, p := range extra {
 		fields = set(fields, p.Key, p.JSON)
 	}
-	if streaming {
-		fields = askForUsage(fields)
+	for _, f := range fields {
+		if f.key == "stream" && truthy(f.value) {
+			fields = askForUsage(fields)
+			break
+		}
 	}
 	var t template
 	text := []byte{'{'}
@@ -105,13 +111,19 @@ func askForUsage(fields []field) []field {
 var errNoMessages = errors.New("a chat request needs at least one message")
 
 // AppendBody appends the body of one request, byte for byte as aiperf 0.13.0 sends it: compact JSON, text as UTF-8, escapes only where
-// JSON asks for them. A message without a role is the user's.
+// JSON asks for them. A message without a role is the user's. A raw body is what it is.
 func (c *Chat) AppendBody(dst []byte, t *loadgen.Turn, history []loadgen.Message) ([]byte, error) {
+	if t.Raw != nil {
+		return append(dst, t.Raw...), nil
+	}
 	if len(history)+len(t.Messages) == 0 {
 		return dst, errNoMessages
 	}
 	body := c.open
-	if t.MaxTokens > 0 {
+	switch {
+	case len(t.Extra) > 0 || t.Tools != nil:
+		body = c.compile(t.MaxTokens > 0, t.Tools, t.Extra)
+	case t.MaxTokens > 0:
 		body = c.limited
 	}
 	for _, p := range body {
@@ -135,6 +147,10 @@ func appendMessages(dst []byte, lists ...[]loadgen.Message) []byte {
 				dst = append(dst, ',')
 			}
 			first = false
+			if list[i].JSON != nil {
+				dst = append(dst, list[i].JSON...)
+				continue
+			}
 			dst = append(dst, `{"role":`...)
 			if list[i].Role == "" {
 				dst = append(dst, `"user"`...)
@@ -146,29 +162,6 @@ func appendMessages(dst []byte, lists ...[]loadgen.Message) []byte {
 		}
 	}
 	return append(dst, ']')
-}
-
-// canonical rewrites one JSON value as the bodies have it: no white space, strings as orjson.AppendString writes them, numbers as given.
-func canonical(raw []byte) ([]byte, error) {
-	var v json.RawMessage
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return nil, err
-	}
-	var out []byte
-	for i := 0; i < len(v); {
-		switch c := v[i]; c {
-		case ' ', '\t', '\r', '\n':
-			i++
-		case '"':
-			end := skipString(v, i)
-			out = orjson.AppendString(out, string(appendUnescaped(nil, v[i+1:end-1])))
-			i = end
-		default:
-			out = append(out, c)
-			i++
-		}
-	}
-	return out, nil
 }
 
 // truthy is Python's truth of a canonical JSON value.

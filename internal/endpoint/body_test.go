@@ -146,6 +146,37 @@ func TestBodyRules(t *testing.T) {
 	}
 }
 
+// What a row of a file brings stands above the endpoint's own, in the order in which aiperf merges it.
+func TestBodyOfATurnWithFieldsOfItsOwn(t *testing.T) {
+	tools := []byte(`[{"type":"function","function":{"name":"f"}}]`)
+	messages := func(j string) []loadgen.Message {
+		return []loadgen.Message{{Role: "user", Content: "hi", JSON: []byte(j)}}
+	}
+	parts := `{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`
+	hi := `{"messages":[{"role":"user","content":"hi"}],"model":"m",`
+	c := chat(t, Options{Streaming: true, Extra: []Pair{{"temperature", []byte("1")}, {"z", []byte("0")}}})
+	for _, tc := range []struct {
+		name string
+		turn loadgen.Turn
+		want string
+	}{
+		{"extra", loadgen.Turn{Messages: limited("hi", 0).Messages, MaxTokens: 3, Extra: []loadgen.Field{
+			{Key: "temperature", JSON: []byte("0")}, {Key: "min_tokens", JSON: []byte("3")}}},
+			hi + `"stream":true,"max_completion_tokens":3,"temperature":0,"z":0,"min_tokens":3,"stream_options":{"include_usage":true}}`},
+		{"extra that turns the stream off", loadgen.Turn{Messages: limited("hi", 0).Messages, Extra: []loadgen.Field{{Key: "stream", JSON: []byte("false")}}},
+			hi + `"stream":false,"temperature":1,"z":0}`},
+		{"tools", loadgen.Turn{Messages: limited("hi", 0).Messages, MaxTokens: 3, Tools: tools},
+			hi + `"stream":true,"tools":` + string(tools) + `,"max_completion_tokens":3,"temperature":1,"z":0,"stream_options":{"include_usage":true}}`},
+		{"content in parts", loadgen.Turn{Messages: messages(parts)},
+			`{"messages":[` + parts + `],"model":"m","stream":true,"temperature":1,"z":0,"stream_options":{"include_usage":true}}`},
+		{"raw", loadgen.Turn{Raw: []byte(`{"prompt":"x"}`), MaxTokens: 3, Extra: []loadgen.Field{{Key: "a", JSON: []byte("1")}}}, `{"prompt":"x"}`},
+	} {
+		if got := body(t, c, &tc.turn); got != tc.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", tc.name, got, tc.want)
+		}
+	}
+}
+
 func TestStreamingIsOneDecision(t *testing.T) {
 	for _, c := range []struct {
 		given  bool

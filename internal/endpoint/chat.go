@@ -4,7 +4,9 @@ package endpoint
 
 import (
 	"fmt"
+	"strconv"
 
+	"prefire/internal/orjson"
 	"prefire/loadgen"
 	"prefire/loadgen/wire"
 )
@@ -34,6 +36,9 @@ type Chat struct {
 	streaming bool
 	limited   template // of a turn with an output limit
 	open      template // of a turn without one
+	fields    []field  // before the limit
+	limit     string   // name of the output limit
+	extra     []Pair
 }
 
 var _ loadgen.Endpoint = (*Chat)(nil)
@@ -49,7 +54,7 @@ func NewChat(o Options) (*Chat, error) {
 	extra := make([]Pair, len(o.Extra))
 	streaming := o.Streaming
 	for i, p := range o.Extra {
-		v, err := canonical(p.JSON)
+		v, err := orjson.Compact(p.JSON)
 		if err != nil {
 			return nil, fmt.Errorf("extra field %q is not JSON: %w", p.Key, err)
 		}
@@ -62,11 +67,13 @@ func NewChat(o Options) (*Chat, error) {
 	if o.LegacyMaxTokens {
 		limit = "max_tokens"
 	}
-	return &Chat{
-		streaming: streaming,
-		limited:   compile(o, limit, extra, streaming),
-		open:      compile(o, "", extra, streaming),
-	}, nil
+	c := &Chat{streaming: streaming, limit: limit, extra: extra, fields: []field{
+		{key: "messages", fill: messages},
+		{key: "model", value: orjson.AppendString(nil, o.Model)},
+		{key: "stream", value: strconv.AppendBool(nil, o.Streaming)},
+	}}
+	c.limited, c.open = c.compile(true, nil, nil), c.compile(false, nil, nil)
+	return c, nil
 }
 
 // Streaming says whether requests ask for an event stream.

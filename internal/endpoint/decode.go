@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"prefire/internal/orjson"
 	"prefire/loadgen/wire"
 )
 
@@ -198,7 +199,7 @@ func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "
 
 // falsy is Python's falsehood of a JSON value.
 func falsy(raw json.RawMessage) bool {
-	value, err := canonical(raw)
+	value, err := orjson.Compact(raw)
 	return err != nil || !truthy(value)
 }
 
