@@ -248,6 +248,9 @@ func (b *bench) clientFacts(sum *loadgen.Summary, c metrics.ClientReport, verdic
 		{Key: "machine", Value: b.used.facts()},
 		{Key: "records", Value: value(c)},
 	}
+	if b.calibrated != nil {
+		o = append(o, export.Field{Key: "calibration", Value: value(b.calibrated)})
+	}
 	var vs []any
 	for _, v := range verdicts {
 		vs = append(vs, export.Object{{Key: "claim", Value: v.Claim}, {Key: "good", Value: v.Good}, {Key: "why", Value: v.Why}})

@@ -14,5 +14,6 @@ func main() {
 	signal.Ignore(syscall.SIGPIPE) // whoever reads the screen may leave; the measurement goes on
 	os.Exit(run(process{
 		args: os.Args, env: os.LookupEnv, environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, signals: signals, exit: os.Exit,
+		cacheDir: os.UserCacheDir, executable: os.Executable,
 	}))
 }

@@ -109,7 +109,9 @@ func consoleWidth(w io.Writer) int {
 type outcome struct {
 	run    *export.Run
 	code   int
-	failed error // what ended the run in the middle
+	failed error  // what ended the run in the middle
+	client string // the transport
+	used   used   // over the profiling phases
 }
 
 // bench is one benchmark while it runs.
@@ -129,6 +131,8 @@ type bench struct {
 	view    *view
 	began   machine
 	used    used // over the profiling phases
+	// calibrated is what prefire carries on this machine; nil = not known.
+	calibrated *calibration
 	// terminated: SIGTERM came.
 	terminated atomic.Bool
 }
@@ -198,6 +202,7 @@ func (b *bench) execute() (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.useCalibration(transport.Health().Client)
 	b.sink, err = newSink(sinkOptions{
 		dir: b.dir, now: b.clock.Now, secrets: b.secrets, count: count, phases: len(b.cfg.Phases), metrics: b.options,
 		records: export.RecordOptions{Defs: b.options.Table(), Phases: b.phases(nil), Secrets: b.secrets,
@@ -433,5 +438,5 @@ func (b *bench) export(sum *loadgen.Summary, failed error) (*outcome, error) {
 		code = exitTerminated
 	}
 	b.describe(r, sum, acc)
-	return &outcome{run: r, code: code, failed: failed}, b.dir.WriteRun(r, acc.Histograms())
+	return &outcome{run: r, code: code, failed: failed, client: b.health.Client, used: b.used}, b.dir.WriteRun(r, acc.Histograms())
 }

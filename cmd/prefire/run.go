@@ -23,6 +23,8 @@ type process struct {
 	stderr  io.Writer
 	signals <-chan os.Signal
 	exit    func(code int) // at once, without an orderly end
+	// cacheDir is the user's folder for what programs keep between runs, executable the path of this binary; nil where there is none.
+	cacheDir, executable func() (string, error)
 }
 
 // name is what the binary is called: prefire, or aiperf where it takes that program's place.
@@ -78,7 +80,7 @@ number can be trusted.`,
 		}
 		return nil
 	}
-	root.AddCommand(profileCommand(p), mockCommand(p), demoCommand(p))
+	root.AddCommand(profileCommand(p), mockCommand(p), demoCommand(p), calibrateCommand(p))
 	cmd, err := root.ExecuteContextC(context.Background())
 	var code exitError
 	switch {

@@ -21,11 +21,16 @@ const (
 	sendLateShare  = 0.02 // and how late the p99 of sends may be, as a share of the average request latency
 )
 
+// ttftLimit is what the p99 of TTFT's error bound may be at most for a fit client, in ms; avg is the average TTFT in ms.
+func ttftLimit(avg float64) float64 {
+	return max(ttftBoundShare*avg, min(ttftBoundMS, ttftBoundMost*avg))
+}
+
 // verdicts say, claim by claim, whether the client was fit to make it.
 func verdicts(rs []metrics.Result, phases []loadgen.PhaseSummary, c metrics.ClientReport, u used) []export.Verdict {
 	var out []export.Verdict
 	if ttft := find(rs, "time_to_first_token"); ttft != nil && c.TTFTSlack.Count > 0 {
-		out = append(out, export.Verdict{Claim: "TTFT", Good: c.TTFTSlack.P99 <= max(ttftBoundShare*ttft.Avg, min(ttftBoundMS, ttftBoundMost*ttft.Avg)), Why: fmt.Sprintf(
+		out = append(out, export.Verdict{Claim: "TTFT", Good: c.TTFTSlack.P99 <= ttftLimit(ttft.Avg), Why: fmt.Sprintf(
 			"%s; %.1f %% of first tokens exact, error bound p99 %.3f ms, max %.3f ms", stampKind(c), 100*c.TTFTExact.Share, c.TTFTSlack.P99, c.TTFTSlack.Max)})
 	}
 	if itl := find(rs, "inter_token_latency"); itl != nil && c.GapsShared.Of > 0 {
