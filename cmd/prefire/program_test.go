@@ -109,7 +109,25 @@ type summary struct {
 		Phases []struct {
 			InFlightMax int64 `json:"in_flight_max"`
 		}
+		Client struct {
+			Verdicts []struct {
+				Claim string
+				Good  bool
+			}
+		}
 	}
+}
+
+// claims reports whether the run calls its client fit for a claim.
+func (s *summary) claims(t *testing.T, claim string) bool {
+	t.Helper()
+	for _, v := range s.Prefire.Client.Verdicts {
+		if v.Claim == claim {
+			return v.Good
+		}
+	}
+	t.Fatalf("there is no verdict on %s in %v", claim, s.Prefire.Client.Verdicts)
+	return false
 }
 
 type metric struct {

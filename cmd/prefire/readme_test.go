@@ -82,8 +82,12 @@ func TestTheReadmesCommandsWork(t *testing.T) {
 	}
 	for _, isl := range []string{"512", "1024", "2048", "4096"} {
 		sum := readSummary(t, filepath.Join(dir, "results", "longcontext", "my-model", "isl"+isl))
-		if sum.ISL.Avg != sum.ISL.Max || sum.ISL.Avg != sum.ISL.Min || sum.ISL.Avg < 512 || sum.Prefire.Phases[0].InFlightMax != 10 {
-			t.Errorf("isl%s: ISL avg %v min %v max %v, %d in flight; want %s and 10", isl, sum.ISL.Avg, sum.ISL.Min, sum.ISL.Max, sum.Prefire.Phases[0].InFlightMax, isl)
+		if sum.ISL.Avg != sum.ISL.Max || sum.ISL.Avg != sum.ISL.Min || sum.ISL.Avg < 512 {
+			t.Errorf("isl%s: ISL avg %v min %v max %v", isl, sum.ISL.Avg, sum.ISL.Min, sum.ISL.Max)
+		}
+		// The demo's answers are short: a machine that stalls while they run does not get all ten out, and then the run says so itself.
+		if n := sum.Prefire.Phases[0].InFlightMax; n != 10 && (n > 10 || sum.claims(t, "load")) {
+			t.Errorf("isl%s: %d in flight, want 10, and the load is claimed all the same", isl, n)
 		}
 	}
 	if sum := readSummary(t, filepath.Join(dir, "results", "linked")); sum.Requests.Avg != 10 {
