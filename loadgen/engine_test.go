@@ -217,6 +217,7 @@ func TestARecordHoldsTheTimesOfItsRequest(t *testing.T) {
 			{"last write", first.HTTP.LastWrite, first.HTTP.FirstWrite + 3*msec},
 			{"usage", first.Usage.Prompt.N, 77}, {"asked output", first.RequestedOSL.N, 100}, {"input", first.In.N, 10},
 			{"chunks", int64(first.Chunks), 5}, {"shared reads", int64(first.SharedReads), 1},
+			{"exact gaps", int64(first.GapsExact), 1}, {"bound of a gap", int64(first.GapSlack), 30_000}, // "c" shares its read with what follows
 			{"second request's start", r.sink.records[1].Start, at(200)}, {"second request's number", r.sink.records[1].Seq, 1},
 			{"phase start", sum.Phases[0].Start, start}, {"phase end", sum.Phases[0].End, at(400)}, {"end of sending", sum.Phases[0].SendEnd, at(400)},
 		} {
@@ -280,6 +281,25 @@ func TestWaitingRequestsAreToldFromThoseInFlight(t *testing.T) {
 		f := r.run(t.Context()).Phases[0].InFlight
 		// 9 rounds wait for a quarter of their second, and the last for all of it.
 		if want := 4 * (9*0.25 + 1) / 10; f.Mean != 4 || f.Max != 4 || f.Waiting != want {
+			t.Errorf("%+v, want 4 in flight by our count, of whom %v wait", f, want)
+		}
+	})
+}
+
+// Nor is one whose answer is there and has not been taken up: a client that is the limit must not count its own queue as load.
+func TestAnswersThatWaitToBeReadAreNoLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ph := profiling(4)
+		ph.Duration, ph.Grace = 10*time.Second, -1
+		r := newRig(t, func(n int64, _ *wire.Call) fake.Answer {
+			a := steady(600*time.Millisecond, 0)(0, nil)
+			if a.End = 400 * time.Millisecond; n >= 36 {
+				a.End = 8 * time.Second // of which the end of sending cuts all but the 0.4 s
+			}
+			return a
+		}, ph)
+		f := r.run(t.Context()).Phases[0].InFlight
+		if want := 4 * 0.4; f.Mean != 4 || f.Waiting != want {
 			t.Errorf("%+v, want 4 in flight by our count, of whom %v wait", f, want)
 		}
 	})

@@ -29,7 +29,8 @@ func (p *Progress) begin(phase int, at int64) {
 type InFlight struct {
 	Max  int64
 	Mean float64 // time-weighted, from the phase's start to its end of sending
-	// Waiting is how many of Mean had not reached the server: they waited on this side for a connection or a stream.
+	// Waiting is how many of Mean were no load on the server: they waited on this side for a connection, a stream or their turn to be
+	// written, or their answer had arrived whole and waited to be read.
 	Waiting float64
 }
 
@@ -63,14 +64,14 @@ func (g *gauge) sum(at int64) {
 	g.last = at
 }
 
-// wait books that a request waited for d from at on.
-func (g *gauge) wait(at, d int64) {
+// wait books that a request waited on this side.
+func (g *gauge) wait(from, to int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.stopped != 0 {
-		d = min(d, max(g.stopped-at, 0))
+		to = min(to, g.stopped)
 	}
-	g.waited += d
+	g.waited += max(to-from, 0)
 }
 
 func (g *gauge) stop(at int64) {

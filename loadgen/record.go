@@ -79,6 +79,7 @@ func chunks(r *metrics.Record, parts []wire.Chunk) {
 			continue
 		}
 		r.Chunks++
+		before := r.LastSlack
 		r.LastSlack = p.Slack
 		if r.First == 0 {
 			r.First, r.FirstSlack, r.FirstLate = p.At, p.Slack, p.Late
@@ -86,8 +87,13 @@ func chunks(r *metrics.Record, parts []wire.Chunk) {
 			// Two events of one read came at times that one stamp cannot tell apart; and a stamp that fell back to the user's clock may
 			// lie after a later kernel stamp. Either gap is absent, not 0.
 			gap := metrics.Gap(p.At - r.Last)
-			if p.Flags&wire.SharesRe != 0 || gap < 0 {
+			switch {
+			case p.Flags&wire.SharesRe != 0 || gap < 0:
 				gap = metrics.Shared
+			case before == 0 && p.Slack == 0:
+				r.GapsExact++
+			default: // its first event may have come so much earlier, its second as well
+				r.GapSlack = max(r.GapSlack, before, p.Slack)
 			}
 			r.Gaps = append(r.Gaps, gap)
 			if r.Chunks == 2 && gap != metrics.Shared {

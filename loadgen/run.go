@@ -451,7 +451,8 @@ func (w *worker) request(sess *Session, turn *Turn, target int, history []Messag
 	c.Target, c.Body, c.Header, c.MaxChunks = ph.plan.Targets[target].Wire, body, w.header, turn.MaxTokens
 	ph.Sink.Issued(ph.stream, r.Seq, sess, body)
 	unproven := !ph.warm[target].Load()
-	ph.gauge.add(ph.Clock.Now(), 1)
+	began := ph.Clock.Now()
+	ph.gauge.add(began, 1)
 	ph.Progress.InFlight.Add(1)
 	w.gen.Store(ph.Transport.Start(c))
 	if ph.cut.Load() {
@@ -459,8 +460,14 @@ func (w *worker) request(sess *Session, turn *Turn, target int, history []Messag
 	}
 	<-w.done
 	ph.Progress.InFlight.Add(-1)
-	ph.gauge.add(ph.Clock.Now(), -1)
-	ph.gauge.wait(c.Facts.Ready, c.Facts.Queued)
+	ended := ph.Clock.Now()
+	ph.gauge.add(ended, -1)
+	if f := &c.Facts; f.FirstWrite == 0 {
+		ph.gauge.wait(began, ended)
+	} else {
+		ph.gauge.wait(began, f.FirstWrite)
+		ph.gauge.wait(f.EndAt, ended)
+	}
 	fill(r, c)
 	if unproven {
 		r.Cold |= metrics.ColdFirstInference

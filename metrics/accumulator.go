@@ -89,7 +89,7 @@ func (f *fold) add(how Fold, v float64, n int64) {
 
 // NewAccumulator returns an empty accumulator.
 func NewAccumulator(o Options) *Accumulator {
-	a := &Accumulator{o: o, defs: o.Table(), client: newClientSide(o.ExactCap)}
+	a := &Accumulator{o: o, defs: o.Table(), client: newClientSide(&o)}
 	a.hot, a.cold = make([]*Series, len(a.defs)), make([]*Series, len(a.defs))
 	a.folds = make([]fold, len(a.defs))
 	for i, d := range a.defs {
@@ -299,7 +299,8 @@ type Histogram struct {
 	Scale float64
 }
 
-// Histograms are copies of the histograms of the latencies and per-user rates that have values; none without Options.HDR.
+// Histograms are copies of the histograms of the latencies, the per-user rates and the client's own delays that have values; none without
+// Options.HDR.
 func (a *Accumulator) Histograms() []Histogram {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -311,6 +312,9 @@ func (a *Accumulator) Histograms() []Histogram {
 		if s := a.shown(i); s.pos != nil {
 			out = append(out, Histogram{d, s.pos.Clone(), s.res.scale})
 		}
+	}
+	if a.o.HDR {
+		out = append(out, a.client.histograms()...)
 	}
 	return out
 }

@@ -278,34 +278,41 @@ func TestErrorGroupsAreBounded(t *testing.T) {
 }
 
 func TestClientReport(t *testing.T) {
-	exact := request(1000, 100, func(r *Record) { r.FirstSlack, r.LastSlack, r.FirstLate, r.MaxLate = 0, 0, 150, 270 })
-	user := request(1200, 100, func(r *Record) { r.KernelStamps, r.Truncated, r.Malformed, r.Intended = false, true, 2, r.Ready })
-	coldOne := request(1400, 900, cold(ColdDialled), func(r *Record) { r.FirstSlack = 5000 })
+	exact := request(1000, 100, func(r *Record) {
+		r.FirstSlack, r.LastSlack, r.FirstLate, r.MaxLate, r.GapsExact = 0, 0, 150, 270, 3
+		r.Chunks, r.SharedReads = 5, 1
+	})
+	user := request(1200, 100, func(r *Record) {
+		r.KernelStamps, r.Truncated, r.Malformed, r.Intended, r.GapSlack = false, true, 2, r.Ready, 600
+		r.HTTP.FirstWrite, r.HTTP.LastWrite, r.HTTP.Sent, r.Chunks, r.SharedReads = 1000*ms, 1003*ms, SmallBody, 5, 1
+	})
+	large := func(r *Record) { r.HTTP.FirstWrite, r.HTTP.LastWrite, r.HTTP.Sent = 1000*ms, 1009*ms, SmallBody+1 }
+	coldOne := request(1400, 900, cold(ColdDialled), large, func(r *Record) { r.FirstSlack = 5000 })
 	broken := request(1500, 900, failed(500, ""), func(r *Record) { r.FirstSlack = 5000 })
-	got := accumulate(Options{Streaming: true}, exact, user, coldOne, broken).ClientReport()
+	// All of its four events came in one read.
+	once := request(1600, 100, func(r *Record) {
+		r.Last, r.Second, r.FirstSlack, r.Chunks, r.SharedReads = r.First, 0, 300, 4, 3
+		r.Gaps = []Gap{Shared, Shared, Shared}
+	})
+	got := accumulate(Options{Streaming: true}, exact, user, coldOne, broken, once).ClientReport()
 	want := ClientReport{
-		ReceiveDelayFirst: Spread{Count: 3, Avg: 0.25 / 3, P50: 0.05, P99: 0.148, Max: 0.15},
-		ReceiveDelayMax:   Spread{Count: 3, Avg: 0.41 / 3, P50: 0.07, P99: 0.266, Max: 0.27},
-		SendLate:          Spread{Count: 3, Avg: 4. / 3, P50: 2, P99: 2, Max: 2},
-		KernelStamps:      Part{2, 3, 2. / 3},
-		TTFTExact:         Part{1, 2, 0.5},
-		TTFTSlack:         Spread{Count: 2, Avg: 0.2, P50: 0.2, P99: 0.396, Max: 0.4},
-		ITLSlack:          Spread{Count: 2, Avg: 0.05, P50: 0.05, P99: 0.099, Max: 0.1},
-		GapsShared:        Part{2, 8, 0.25},
+		ReceiveDelayFirst: Spread{Count: 4, Min: 0.05, Avg: 0.075, P50: 0.05, P90: 0.12, P99: 0.147, P999: 0.1497, Max: 0.15},
+		ReceiveDelayMax:   Spread{Count: 4, Min: 0.07, Avg: 0.12, P50: 0.07, P90: 0.21, P99: 0.264, P999: 0.2694, Max: 0.27},
+		SendLate:          Spread{Count: 4, Min: 0, Avg: 1.5, P50: 2, P90: 2, P99: 2, P999: 2, Max: 2},
+		WriteTime:         Spread{Count: 3, Min: 1, Avg: 5. / 3, P50: 1, P90: 2.6, P99: 2.96, P999: 2.996, Max: 3},
+		KernelStamps:      Part{3, 4, 0.75},
+		TTFTExact:         Part{1, 3, 1. / 3},
+		TTFTSlack:         Spread{Count: 3, Avg: 0.7 / 3, P50: 0.3, P90: 0.38, P99: 0.398, P999: 0.3998, Max: 0.4},
+		ITLSlack:          Spread{Count: 2, Avg: 0.05, P50: 0.05, P90: 0.09, P99: 0.099, P999: 0.0999, Max: 0.1},
+		ITLMissing:        Part{1, 3, 1. / 3},
+		GapSlack:          Spread{Count: 2, Avg: 0.3, P50: 0.3, P90: 0.54, P99: 0.594, P999: 0.5994, Max: 0.6},
+		GapsExact:         Part{3, 11, 3. / 11},
+		GapsShared:        Part{5, 11, 5. / 11},
+		EventsARead:       14. / 9,
 		Truncated:         1,
 		Malformed:         1,
 	}
-	flat := func(r ClientReport) []float64 {
-		var out []float64
-		for _, s := range []Spread{r.ReceiveDelayFirst, r.ReceiveDelayMax, r.SendLate, r.TTFTSlack, r.ITLSlack} {
-			out = append(out, float64(s.Count), s.Avg, s.P50, s.P99, s.Max)
-		}
-		for _, p := range []Part{r.KernelStamps, r.TTFTExact, r.GapsShared} {
-			out = append(out, float64(p.N), float64(p.Of), p.Share)
-		}
-		return append(out, float64(r.Truncated))
-	}
-	if !sameFloats(flat(got), flat(want)) {
+	if !sameNumbers(reflect.ValueOf(got), reflect.ValueOf(want)) {
 		t.Errorf("%+v, want\n%+v", got, want)
 	}
 	if got := NewAccumulator(Options{Streaming: true}).ClientReport(); got != (ClientReport{}) {
@@ -317,6 +324,22 @@ func TestClientReport(t *testing.T) {
 	if got := accumulate(Options{Streaming: true, IncludeCold: true}, coldOne).ClientReport(); got.TTFTSlack.Max != 5 {
 		t.Errorf("cold requests are in TTFT, and its slack is %+v", got.TTFTSlack)
 	}
+}
+
+// sameNumbers compares two structs of numbers, floats to the last digits.
+func sameNumbers(a, b reflect.Value) bool {
+	switch a.Kind() {
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if !sameNumbers(a.Field(i), b.Field(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Float64:
+		return sameFloats([]float64{a.Float()}, []float64{b.Float()})
+	}
+	return a.Equal(b)
 }
 
 func TestLive(t *testing.T) {
@@ -436,7 +459,7 @@ func TestHistograms(t *testing.T) {
 			}
 			h.Hist.Reset() // a copy
 		}
-		if len(tags) != 10 {
+		if len(tags) != 14 {
 			t.Errorf("histograms of %v", tags)
 		}
 		if r, _ := find(a.Results(), "time_to_first_token"); r.Count != want {

@@ -120,6 +120,8 @@ type Record struct {
 	FirstLate, MaxLate    uint32 // µs
 	KernelStamps          bool   // all content stamps are the kernel's
 	Gaps                  []Gap  // between consecutive content events
+	GapSlack              uint32 // µs: no measured gap's true length is further off than this
+	GapsExact             int32  // gaps between two events whose arrivals are both exact
 	Events                int32  // events of the stream
 	Chunks                int32  // content events
 	SharedReads           int32

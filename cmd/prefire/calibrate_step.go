@@ -37,6 +37,8 @@ const (
 	windowsHeld = 0.75
 	// deliveredShare of the asked tokens a second must come, or the streams were not what the figure says.
 	deliveredShare = 0.95
+	// sendLateShare is how late the p99 of sends may be, as a share of the average request latency: so much of a slot's time stands empty.
+	sendLateShare = 0.02
 )
 
 // A limit is what a number of streams may break.

@@ -21,7 +21,11 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		source = "given"
 	}
 	prompts := b.load.source.Stats()
-	verdicts := verdicts(r.Results, sum.Phases, client, b.used)
+	verdicts := verdicts(r.Results, sum.Phases, &client)
+	judged := make([]export.Verdict, len(verdicts))
+	for i := range verdicts {
+		judged[i] = verdicts[i].Verdict
+	}
 	r.Prefire = export.Object{
 		{Key: "version", Value: version()},
 		{Key: "go", Value: runtime.Version()},
@@ -39,7 +43,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 			{Key: "tokenizer", Value: b.load.tokens.Name()},
 		}},
 		{Key: "statistics", Value: b.statisticsFacts(r)},
-		{Key: "client", Value: b.clientFacts(sum, client, verdicts)},
+		{Key: "client", Value: b.clientFacts(client, verdicts)},
 	}
 	r.Screen = export.Screen{
 		Version: version(),
@@ -47,8 +51,9 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		Counts:  counts,
 		Cold:    cold,
 		Prewarm: b.prewarmLines(sum),
-		Client:  verdicts,
-		Notices: b.notices(prompts.Repeated, counts, cold, verdicts),
+		Health:  clientLine(b.health.Client, &client, &b.used),
+		Client:  judged,
+		Notices: b.notices(prompts.Repeated, counts, cold, judged),
 		Files:   b.files(),
 	}
 }
@@ -89,6 +94,7 @@ func phaseFacts(sum *loadgen.Summary) []any {
 			{Key: "concurrency", Value: s.Phase.Concurrency},
 			{Key: "in_flight_max", Value: s.InFlight.Max},
 			{Key: "in_flight_mean_while_sending", Value: s.InFlight.Mean},
+			{Key: "in_flight_mean_with_server", Value: s.InFlight.Mean - s.InFlight.Waiting},
 			{Key: "in_flight_mean_waiting_here", Value: s.InFlight.Waiting},
 			{Key: "sent", Value: s.Sent}, {Key: "ok", Value: s.OK}, {Key: "failed", Value: s.Failed},
 			{Key: "cancelled", Value: s.Cancelled}, {Key: "censored", Value: s.Censored},
@@ -237,7 +243,7 @@ func (b *bench) statisticsFacts(r *export.Run) export.Object {
 	return o
 }
 
-func (b *bench) clientFacts(sum *loadgen.Summary, c metrics.ClientReport, verdicts []export.Verdict) export.Object {
+func (b *bench) clientFacts(c metrics.ClientReport, verdicts []verdict) export.Object {
 	o := export.Object{
 		{Key: "transport", Value: b.health.Client},
 		{Key: "kernel_stamps", Value: b.health.KernelStamps},
@@ -253,7 +259,7 @@ func (b *bench) clientFacts(sum *loadgen.Summary, c metrics.ClientReport, verdic
 	}
 	var vs []any
 	for _, v := range verdicts {
-		vs = append(vs, export.Object{{Key: "claim", Value: v.Claim}, {Key: "good", Value: v.Good}, {Key: "why", Value: v.Why}})
+		vs = append(vs, append(export.Object{{Key: "claim", Value: v.Claim}, {Key: "good", Value: v.Good}, {Key: "why", Value: v.Why}}, v.figures...))
 	}
 	return append(o, export.Field{Key: "verdicts", Value: vs})
 }
@@ -273,10 +279,16 @@ func (b *bench) notices(repeated int64, c metrics.Counts, cold metrics.ColdRepor
 	}
 	if slices.ContainsFunc(verdicts, func(v export.Verdict) bool { return !v.Good }) {
 		out = append(out, "where the client was not fit, run it on a machine with idle cores, or with fewer sessions; docs/trust.md explains each verdict")
+		if why := starved(&b.used); why != "" {
+			out = append(out, why)
+		}
 	}
 	if cold.Count > 0 && cold.Count == cold.Of && !cold.Included {
 		out = append(out, "every request was cold, so there are no latencies: does the server close its connections after each answer? "+
 			"prefire.cold.metrics_with_cold in the JSON has the figures with the cold requests; --include-cold shows them here")
+	}
+	if n := b.health.StampFell; n > 0 {
+		out = append(out, fmt.Sprintf("%d arrival stamps lay outside their requests' own times and were replaced by the time of reading: the wall clock was set during the run", n))
 	}
 	if repeated > 0 {
 		out = append(out, fmt.Sprintf("%d prompts were sent before in this run: the server may have answered them from its prefix cache", repeated))

@@ -10,13 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemTimes reads the process's CPU time, the time its threads waited for a core, and the time that all cores were busy.
-func systemTimes() (cpu, waited, busy reading[time.Duration]) {
+// systemTimes reads the process's CPU time, the time its threads waited for a core, and the time that all cores were busy or stolen.
+func systemTimes() (cpu, waited, busy, stolen reading[time.Duration]) {
 	var r unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &r) == nil {
 		cpu = reading[time.Duration]{time.Duration(r.Utime.Nano() + r.Stime.Nano()), true}
 	}
-	return cpu, threadWaits("/proc/self/task"), coresBusy("/proc/stat")
+	busy, stolen = coresBusy("/proc/stat")
+	return cpu, threadWaits("/proc/self/task"), busy, stolen
 }
 
 // threadWaits adds up the second figure of every thread's schedstat: ns spent ready to run, without a core.
@@ -46,24 +47,24 @@ func threadWaits(dir string) (sum reading[time.Duration]) {
 // userHZ is the unit of /proc/stat: 100 on every Linux that Go runs on.
 const userHZ = 100
 
-// coresBusy adds up user, nice, system, irq, softirq and steal of /proc/stat's first line.
-func coresBusy(file string) (sum reading[time.Duration]) {
+// coresBusy adds up user, nice, system, irq, softirq and steal of /proc/stat's first line; steal is given apart as well.
+func coresBusy(file string) (sum, stolen reading[time.Duration]) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return sum
+		return sum, stolen
 	}
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	fields := bytes.Fields(line)
 	if len(fields) < 9 || string(fields[0]) != "cpu" {
-		return sum
+		return sum, stolen
 	}
 	for _, i := range []int{1, 2, 3, 6, 7, 8} {
 		ticks, err := strconv.ParseInt(string(fields[i]), 10, 64)
 		if err != nil {
-			return reading[time.Duration]{}
+			return reading[time.Duration]{}, reading[time.Duration]{}
 		}
-		sum.v += time.Duration(ticks) * time.Second / userHZ
+		stolen = reading[time.Duration]{time.Duration(ticks) * time.Second / userHZ, true}
+		sum = reading[time.Duration]{sum.v + stolen.v, true}
 	}
-	sum.ok = true
-	return sum
+	return sum, stolen
 }

@@ -30,16 +30,17 @@ func TestSystemTimesAreReadFromProc(t *testing.T) {
 		t.Errorf("no file gives %+v", got)
 	}
 	write("stat", "cpu  10 2 3 1000 50 4 5 6 0 0\ncpu0 1 1 1 1\n")
-	if got := coresBusy(filepath.Join(dir, "stat")); got != (reading[time.Duration]{300 * time.Millisecond, true}) {
-		t.Errorf("busy %+v, want 300 ms: user 10, nice 2, system 3, irq 4, softirq 5, steal 6 ticks", got)
+	if got, stolen := coresBusy(filepath.Join(dir, "stat")); got != (reading[time.Duration]{300 * time.Millisecond, true}) ||
+		stolen != (reading[time.Duration]{60 * time.Millisecond, true}) {
+		t.Errorf("busy %+v, stolen %+v; want 300 ms: user 10, nice 2, system 3, irq 4, softirq 5, steal 6 ticks", got, stolen)
 	}
 	for _, text := range []string{"", "cpu 1 2", "intr 1 2 3 4 5 6 7 8 9", "cpu a b c d e f g h i"} {
 		write("stat", text)
-		if got := coresBusy(filepath.Join(dir, "stat")); got.ok {
-			t.Errorf("%q gives %+v", text, got)
+		if got, stolen := coresBusy(filepath.Join(dir, "stat")); got.ok || stolen.ok {
+			t.Errorf("%q gives %+v and %+v", text, got, stolen)
 		}
 	}
-	if cpu, _, _ := systemTimes(); !cpu.ok || cpu.v <= 0 {
+	if cpu, _, _, _ := systemTimes(); !cpu.ok || cpu.v <= 0 {
 		t.Errorf("this process used %+v", cpu)
 	}
 }

@@ -5,4 +5,6 @@ package main
 import "time"
 
 // systemTimes knows nothing where there is no /proc.
-func systemTimes() (cpu, waited, busy reading[time.Duration]) { return cpu, waited, busy }
+func systemTimes() (cpu, waited, busy, stolen reading[time.Duration]) {
+	return cpu, waited, busy, stolen
+}

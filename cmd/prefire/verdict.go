@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"time"
+	"strings"
 
 	"prefire/internal/export"
 	"prefire/loadgen"
@@ -13,58 +13,128 @@ import (
 const (
 	ttftBoundShare = 0.01 // TTFT: what the error bound's p99 may be, as a share of the average TTFT,
 	ttftBoundMS    = 1.0  // or in ms where that is more,
-	ttftBoundMost  = 0.1  // but never more than this share
-	gapsLostShare  = 0.05 // ITL: what share of gaps may lie within one read
-	itlBoundShare  = 0.02 // and what the bound of a request's mean may be at p99, as a share of the average ITL
-	inFlightShare  = 0.95 // load: what share of the asked sessions must be in flight on average while sending,
-	waitingShare   = 0.01 // what share of those in flight may wait on this side,
-	sendLateShare  = 0.02 // and how late the p99 of sends may be, as a share of the average request latency
+	ttftBoundMost  = 0.1  // but never more than this share; the time to write a small request may be as much
+	itlBoundShare  = 0.02 // ITL: what the bound of a request's mean may be at p99, as a share of the average ITL
+	itlMissing     = 0.05 // and what share of answers may have none, because all of it came in one read
+	gapsLostShare  = 0.05 // ICL: what share of gaps may lie within one read or have an end that is not exact
+	inFlightShare  = 0.95 // load: what share of the asked sessions must be with the server, on average while sending
 )
+
+// promptRead is how soon after its arrival, in ms at p99, a first token is read by a client that is not late.
+const promptRead = 1.0
+
+// verdict is a judgement with the figures it rests on.
+type verdict struct {
+	export.Verdict
+	figures export.Object
+}
+
+// verdicts say, claim by claim, whether the client was fit to make it.
+func verdicts(rs []metrics.Result, phases []loadgen.PhaseSummary, c *metrics.ClientReport) []verdict {
+	var out []verdict
+	if ttft := find(rs, "time_to_first_token"); ttft != nil && c.TTFTSlack.Count > 0 {
+		out = append(out, judgeTTFT(ttft.Avg, c))
+	}
+	if c.ITLSlack.Count > 0 || c.ITLMissing.N > 0 {
+		itl := 0.
+		if r := find(rs, "inter_token_latency"); r != nil {
+			itl = r.Avg
+		}
+		out = append(out, judgeITL(itl, c))
+	}
+	if c.GapsShared.Of > 0 {
+		out = append(out, judgeGaps(c))
+	}
+	for i := range phases {
+		if s := &phases[i]; s.Phase.Kind == metrics.Profiling && s.Sent > 0 {
+			out = append(out, judgeLoad(s, c))
+		}
+	}
+	return out
+}
 
 // ttftLimit is what the p99 of TTFT's error bound may be at most for a fit client, in ms; avg is the average TTFT in ms.
 func ttftLimit(avg float64) float64 {
 	return max(ttftBoundShare*avg, min(ttftBoundMS, ttftBoundMost*avg))
 }
 
-// verdicts say, claim by claim, whether the client was fit to make it.
-func verdicts(rs []metrics.Result, phases []loadgen.PhaseSummary, c metrics.ClientReport, u used) []export.Verdict {
-	var out []export.Verdict
-	if ttft := find(rs, "time_to_first_token"); ttft != nil && c.TTFTSlack.Count > 0 {
-		out = append(out, export.Verdict{Claim: "TTFT", Good: c.TTFTSlack.P99 <= ttftLimit(ttft.Avg), Why: fmt.Sprintf(
-			"%s; %.1f %% of first tokens exact, error bound p99 %.3f ms, max %.3f ms", stampKind(c), 100*c.TTFTExact.Share, c.TTFTSlack.P99, c.TTFTSlack.Max)})
+func judgeTTFT(avg float64, c *metrics.ClientReport) verdict {
+	limit := ttftLimit(avg)
+	v := verdict{export.Verdict{Claim: "TTFT", Good: c.TTFTSlack.P99 <= limit && c.WriteTime.P99 <= limit},
+		export.Object{{Key: "error_bound_p99_ms", Value: c.TTFTSlack.P99}, {Key: "error_bound_max_ms", Value: c.TTFTSlack.Max}, {Key: "limit_ms", Value: limit}}}
+	why := []string{fmt.Sprintf("error bound p99 %.3f ms (at most %.3f), max %.3f ms", c.TTFTSlack.P99, limit, c.TTFTSlack.Max),
+		fmt.Sprintf("%.1f %% of first tokens exact", 100*c.TTFTExact.Share), stampKind(c)}
+	if c.WriteTime.P99 > limit {
+		why = append(why, fmt.Sprintf("the client took %.3f ms at p99 to write a request, which TTFT holds", c.WriteTime.P99))
 	}
-	if itl := find(rs, "inter_token_latency"); itl != nil && c.GapsShared.Of > 0 {
-		out = append(out, export.Verdict{Claim: "ITL", Good: c.GapsShared.Share <= gapsLostShare && c.ITLSlack.P99 <= itlBoundShare*itl.Avg, Why: fmt.Sprintf(
-			"%d of %d gaps lay within one read and are no measurement; error bound of a request's mean p99 %.3f ms",
-			c.GapsShared.N, c.GapsShared.Of, c.ITLSlack.P99)})
-	}
-	for i := range phases {
-		s := &phases[i]
-		if s.Phase.Kind != metrics.Profiling || s.Sent == 0 {
-			continue
-		}
-		v := export.Verdict{Claim: "load", Good: s.InFlight.Max == min(int64(s.Phase.Concurrency), s.Sent), Why: fmt.Sprintf(
-			"phase %s: %d in flight asked, %d at most and %.2f on average while sending", s.Phase.Name, s.Phase.Concurrency, s.InFlight.Max, s.InFlight.Mean)}
-		if s.Sent > int64(s.Phase.Concurrency) && s.InFlight.Mean < inFlightShare*float64(s.Phase.Concurrency) {
-			v.Good = false
-		}
-		if s.InFlight.Waiting > waitingShare*s.InFlight.Mean {
-			v.Good = false
-			v.Why += fmt.Sprintf(", of whom %.2f waited on this side for a connection or a stream and were no load on the server", s.InFlight.Waiting)
-		}
-		if latency := find(rs, "request_latency"); latency != nil && c.SendLate.Count > 0 {
-			v.Good = v.Good && c.SendLate.P99 <= sendLateShare*latency.Avg
-			v.Why += fmt.Sprintf("; requests ready to go %.3f ms after their turn at p99", c.SendLate.P99)
-		}
-		if u.cpu.ok && u.busy.ok && u.wall >= time.Second { // the machine counts in steps of 10 ms
-			v.Why += fmt.Sprintf("; this process used %.0f %% of the cores' time, the machine %.0f %%", 100*u.ofCores(u.cpu.v), 100*u.ofCores(u.busy.v))
-		}
-		out = append(out, v)
-	}
-	return out
+	v.Why = strings.Join(why, "; ")
+	return v
 }
 
-func stampKind(c metrics.ClientReport) string {
+func judgeITL(avg float64, c *metrics.ClientReport) verdict {
+	limit := itlBoundShare * avg
+	v := verdict{export.Verdict{Claim: "ITL", Good: c.ITLSlack.P99 <= limit && c.ITLMissing.Share <= itlMissing},
+		export.Object{{Key: "missing_share", Value: c.ITLMissing.Share}}}
+	if c.ITLSlack.Count > 0 {
+		v.Why = fmt.Sprintf("error bound of a request's mean p99 %.3f ms (at most %.3f), max %.3f ms", c.ITLSlack.P99, limit, c.ITLSlack.Max)
+		v.figures = append(v.figures, export.Field{Key: "error_bound_p99_ms", Value: c.ITLSlack.P99},
+			export.Field{Key: "error_bound_max_ms", Value: c.ITLSlack.Max}, export.Field{Key: "limit_ms", Value: limit})
+	}
+	if m := c.ITLMissing; m.N > 0 {
+		v.Why = strings.TrimPrefix(fmt.Sprintf("%s; %d of %d answers came whole in one read and have none", v.Why, m.N, m.Of), "; ")
+	}
+	return v
+}
+
+// judgeGaps judges the gaps one by one. A request's mean rests on its first and last event alone, so that lost gaps spoil their own
+// distribution long before they spoil the mean.
+func judgeGaps(c *metrics.ClientReport) verdict {
+	all := c.GapsShared.Of
+	inexact := all - c.GapsShared.N - c.GapsExact.N
+	unsound := float64(c.GapsShared.N+inexact) / float64(all)
+	v := verdict{export.Verdict{Claim: "ICL", Good: unsound <= gapsLostShare}, export.Object{{Key: "unsound_share", Value: unsound}, {Key: "limit_share", Value: gapsLostShare}}}
+	if c.GapSlack.Count > 0 {
+		v.figures = append(v.figures, export.Field{Key: "error_bound_max_ms", Value: c.GapSlack.Max})
+	}
+	v.Why = fmt.Sprintf("%d of %d gaps lay within one read and are no measurement, %d more have an end that is not exact (bound max %.3f ms); %.1f events a read",
+		c.GapsShared.N, all, inexact, c.GapSlack.Max, c.EventsARead)
+	if v.Good {
+		return v
+	}
+	v.Why = "gaps between tokens are not trustworthy: " + v.Why
+	switch {
+	case c.KernelStamps.N < c.KernelStamps.Of: // how late the reader was is not known
+	case c.ReceiveDelayFirst.P99 <= promptRead:
+		v.Why += fmt.Sprintf("; the client was not late (first tokens read %.3f ms after their arrival at p99): they were sent or delivered together", c.ReceiveDelayFirst.P99)
+	default:
+		v.Why += fmt.Sprintf("; the client was late (first tokens read %.3f ms after their arrival at p99)", c.ReceiveDelayFirst.P99)
+	}
+	return v
+}
+
+func judgeLoad(s *loadgen.PhaseSummary, c *metrics.ClientReport) verdict {
+	asked := min(int64(s.Phase.Concurrency), s.Sent)
+	f := s.InFlight
+	with := f.Mean - f.Waiting
+	v := verdict{export.Verdict{Claim: "load", Good: f.Max == asked}, export.Object{{Key: "phase", Value: s.Phase.Name}, {Key: "asked_in_flight", Value: asked}}}
+	why := []string{fmt.Sprintf("phase %s: %d in flight asked, %d at most", s.Phase.Name, s.Phase.Concurrency, f.Max)}
+	if s.Sent > int64(s.Phase.Concurrency) { // else all are sent at once, and there is no time of sending to speak of
+		share := with / float64(asked)
+		v.Good = v.Good && share >= inFlightShare
+		why[0] += fmt.Sprintf(" and %.2f on average with the server while sending (%.1f %%)", with, 100*share)
+		if f.Waiting > (1-inFlightShare)/2*f.Mean {
+			why = append(why, fmt.Sprintf("%.2f more waited on this side, to be sent or with their answer there and not read, and were no load on the server", f.Waiting))
+		}
+		v.figures = append(v.figures, export.Field{Key: "in_flight_mean_with_server", Value: with}, export.Field{Key: "delivered_share", Value: share})
+	}
+	if c.SendLate.Count > 0 {
+		why = append(why, fmt.Sprintf("requests ready to go %.3f ms after their turn at p99", c.SendLate.P99))
+	}
+	v.Why = strings.Join(why, "; ")
+	return v
+}
+
+func stampKind(c *metrics.ClientReport) string {
 	switch {
 	case c.KernelStamps.Of == 0 || c.KernelStamps.N == 0:
 		return "arrival stamped by the client's own clock after the read"
@@ -72,4 +142,44 @@ func stampKind(c metrics.ClientReport) string {
 		return fmt.Sprintf("kernel stamps in %d of %d requests", c.KernelStamps.N, c.KernelStamps.Of)
 	}
 	return "kernel stamps"
+}
+
+// clientLine is the client's own part in one line.
+func clientLine(transport string, c *metrics.ClientReport, u *used) string {
+	parts := []string{transport}
+	if u.cpu.ok && u.wall > 0 {
+		s := fmt.Sprintf("%.0f %% of %d cores", 100*u.ofCores(u.cpu.v), u.cores)
+		if u.busy.ok && u.wall >= leastWall {
+			s += fmt.Sprintf(", the machine %.0f %%", 100*u.ofCores(u.busy.v))
+		}
+		if u.stolen.ok && u.ofCores(u.stolen.v) >= 0.01 {
+			s += fmt.Sprintf(", %.0f %% stolen by its host", 100*u.ofCores(u.stolen.v))
+		}
+		parts = append(parts, s)
+	}
+	if u.waited.ok {
+		parts = append(parts, fmt.Sprintf("run-queue wait %.3g s", u.waited.v.Seconds()))
+	}
+	if c.ReceiveDelayFirst.Count > 0 {
+		parts = append(parts, fmt.Sprintf("receive delay p99 %.3f ms", c.ReceiveDelayFirst.P99))
+	}
+	if c.SendLate.Count > 0 {
+		parts = append(parts, fmt.Sprintf("send lateness p99 %.3f ms", c.SendLate.P99))
+	}
+	if c.EventsARead > 0 {
+		parts = append(parts, fmt.Sprintf("%.1f events a read", c.EventsARead))
+	}
+	return strings.Join(append(parts, fmt.Sprintf("%d GCs, %.2g ms paused", u.cycles, 1e3*u.stopped)), "; ")
+}
+
+// starved says that the process had to wait for cores, where that may be why it was not fit.
+func starved(u *used) string {
+	if !u.waited.ok || !u.cpu.ok || u.waited.v < u.cpu.v/4 {
+		return ""
+	}
+	s := fmt.Sprintf("the client's threads waited %.3g s for a core beside %.3g s at work", u.waited.v.Seconds(), u.cpu.v.Seconds())
+	if u.busy.ok && u.wall >= leastWall {
+		s += fmt.Sprintf("; the machine was %.0f %% busy", 100*u.ofCores(u.busy.v))
+	}
+	return s
 }

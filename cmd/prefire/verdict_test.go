@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+	rtmetrics "runtime/metrics"
 	"strings"
 	"testing"
 	"time"
@@ -9,75 +11,151 @@ import (
 	"prefire/metrics"
 )
 
+func results(ttft, itl float64) []metrics.Result {
+	return []metrics.Result{{Def: &metrics.Def{Tag: "time_to_first_token"}, Avg: ttft}, {Def: &metrics.Def{Tag: "inter_token_latency"}, Avg: itl}}
+}
+
+// inFlight is a run of one profiling phase.
+func inFlight(asked int, sent, most int64, mean, waiting float64) []loadgen.PhaseSummary {
+	return []loadgen.PhaseSummary{
+		{Phase: loadgen.Phase{Name: "w", Kind: metrics.Warmup, Concurrency: 3}, Sent: 9},
+		{Phase: loadgen.Phase{Name: "p", Kind: metrics.Profiling, Concurrency: asked}, Sent: sent,
+			InFlight: loadgen.InFlight{Max: most, Mean: mean, Waiting: waiting}},
+	}
+}
+
+func share(n, of int64) metrics.Part {
+	return metrics.Part{N: n, Of: of, Share: float64(n) / float64(of)}
+}
+
+func p99(v float64) metrics.Spread { return metrics.Spread{Count: 10, P99: v, Max: 2 * v} }
+
 func TestVerdictsSayWhatTheClientWasFitFor(t *testing.T) {
-	results := func(ttft, itl, latency float64) []metrics.Result {
-		return []metrics.Result{
-			{Def: &metrics.Def{Tag: "time_to_first_token"}, Avg: ttft}, {Def: &metrics.Def{Tag: "inter_token_latency"}, Avg: itl},
-			{Def: &metrics.Def{Tag: "request_latency"}, Avg: latency},
+	full := inFlight(10, 100, 10, 10, 0.1)
+	report := func(change func(*metrics.ClientReport)) *metrics.ClientReport {
+		c := &metrics.ClientReport{
+			ReceiveDelayFirst: p99(0.02), SendLate: p99(9), WriteTime: p99(0.05), KernelStamps: share(10, 10), TTFTExact: share(9, 10),
+			TTFTSlack: p99(0), ITLSlack: p99(0), ITLMissing: share(0, 10), GapSlack: p99(0), GapsExact: share(100, 100), GapsShared: share(0, 100), EventsARead: 1,
 		}
+		change(c)
+		return c
 	}
-	phase := func(asked int, sent, most int64) []loadgen.PhaseSummary {
-		return []loadgen.PhaseSummary{
-			{Phase: loadgen.Phase{Name: "w", Kind: metrics.Warmup, Concurrency: 3}, Sent: 9},
-			{Phase: loadgen.Phase{Name: "p", Kind: metrics.Profiling, Concurrency: asked}, Sent: sent, InFlight: loadgen.InFlight{Max: most, Mean: float64(most)}},
-		}
-	}
-	empty := func(ps []loadgen.PhaseSummary, mean float64) []loadgen.PhaseSummary {
-		ps[1].InFlight.Mean = mean
-		return ps
-	}
-	report := func(slackP99, itlP99, shared, lateP99 float64) metrics.ClientReport {
-		return metrics.ClientReport{
-			KernelStamps: metrics.Part{N: 10, Of: 10, Share: 1}, TTFTExact: metrics.Part{N: 9, Of: 10, Share: 0.9},
-			TTFTSlack: metrics.Spread{Count: 10, P99: slackP99, Max: 2 * slackP99}, ITLSlack: metrics.Spread{Count: 10, P99: itlP99},
-			GapsShared: metrics.Part{N: int64(100 * shared), Of: 100, Share: shared}, SendLate: metrics.Spread{Count: 10, P99: lateP99},
-		}
-	}
-	waiting := phase(10, 100, 10)
-	waiting[1].InFlight.Waiting = 0.2
 	for _, c := range []struct {
-		name            string
-		rs              []metrics.Result
-		phases          []loadgen.PhaseSummary
-		client          metrics.ClientReport
-		ttft, itl, load bool
+		name   string
+		rs     []metrics.Result
+		phases []loadgen.PhaseSummary
+		change func(*metrics.ClientReport)
+		unfit  string // the claims it was not fit for
 	}{
-		{"all fit", results(50, 10, 500), phase(10, 100, 10), report(0.9, 0.19, 0.05, 9.9), true, true, true},
-		{"TTFT bound over 1 ms of 50", results(50, 10, 500), phase(10, 100, 10), report(1.1, 0.1, 0, 0), false, true, true},
-		{"TTFT bound of 9 ms under 1 % of 1 s", results(1000, 10, 5000), phase(10, 100, 10), report(9, 0.1, 0, 0), true, true, true},
-		{"TTFT bound of 0.5 ms over a tenth of 1 ms", results(1, 10, 500), phase(10, 100, 10), report(0.5, 0.1, 0, 0), false, true, true},
-		{"gaps lost", results(50, 10, 500), phase(10, 100, 10), report(0, 0, 0.06, 0), true, false, true},
-		{"ITL bound", results(50, 10, 500), phase(10, 100, 10), report(0, 0.21, 0, 0), true, false, true},
-		{"one session missing", results(50, 10, 500), phase(10, 100, 9), report(0, 0, 0, 0), true, true, false},
-		{"slots empty on average", results(50, 10, 500), empty(phase(10, 100, 10), 9.4), report(0, 0, 0, 0), true, true, false},
-		{"fewer requests than sessions", results(50, 10, 500), phase(10, 4, 4), report(0, 0, 0, 0), true, true, true},
-		{"a session in fifty waits for a stream", results(50, 10, 500), waiting, report(0, 0, 0, 0), true, true, false},
-		{"late sends", results(50, 10, 500), phase(10, 100, 10), report(0, 0, 0, 10.1), true, true, false},
+		{"all fit at the limits", results(50, 10), full, func(c *metrics.ClientReport) {
+			c.TTFTSlack, c.ITLSlack, c.ITLMissing, c.GapsExact, c.GapsShared = p99(1), p99(0.2), share(5, 100), share(95, 100), share(2, 100)
+		}, ""},
+		{"TTFT bound over 1 ms of 50", results(50, 10), full, func(c *metrics.ClientReport) { c.TTFTSlack = p99(1.1) }, "TTFT"},
+		{"TTFT bound of 9 ms under 1 % of 1 s", results(1000, 10), full, func(c *metrics.ClientReport) { c.TTFTSlack = p99(9) }, ""},
+		{"TTFT bound of 0.5 ms over a tenth of 1 ms", results(1, 10), full, func(c *metrics.ClientReport) { c.TTFTSlack = p99(0.5) }, "TTFT"},
+		{"requests written slowly", results(50, 10), full, func(c *metrics.ClientReport) { c.WriteTime = p99(1.1) }, "TTFT"},
+		{"ITL bound", results(50, 10), full, func(c *metrics.ClientReport) { c.ITLSlack = p99(0.21) }, "ITL"},
+		{"answers in one read", results(50, 10), full, func(c *metrics.ClientReport) { c.ITLMissing = share(6, 100) }, "ITL"},
+		{"all answers in one read", results(50, 10)[:1], full, func(c *metrics.ClientReport) {
+			c.ITLSlack, c.GapSlack, c.ITLMissing, c.GapsShared, c.GapsExact = metrics.Spread{}, metrics.Spread{}, share(10, 10), share(100, 100), share(0, 100)
+		}, "ITL ICL"},
+		{"gaps lost, and the mean is right", results(50, 10), full, func(c *metrics.ClientReport) { c.GapsShared, c.GapsExact = share(6, 100), share(94, 100) }, "ICL"},
+		{"gaps not exact", results(50, 10), full, func(c *metrics.ClientReport) { c.GapsExact = share(94, 100) }, "ICL"},
+		{"one session missing", results(50, 10), inFlight(10, 100, 9, 10, 0), nil, "load"},
+		{"slots empty on average", results(50, 10), inFlight(10, 100, 10, 9.4, 0), nil, "load"},
+		{"answers not taken up", results(50, 10), inFlight(10, 100, 10, 10, 0.6), nil, "load"},
+		{"fewer requests than sessions", results(50, 10), inFlight(10, 4, 4, 4, 3), nil, ""},
+		{"late at p99, and the slots full", results(50, 10), full, func(c *metrics.ClientReport) { c.SendLate = p99(400) }, ""},
 	} {
-		vs := verdicts(c.rs, c.phases, c.client, used{})
-		if len(vs) != 3 || vs[0].Claim != "TTFT" || vs[1].Claim != "ITL" || vs[2].Claim != "load" {
-			t.Fatalf("%s: %+v", c.name, vs)
+		if c.change == nil {
+			c.change = func(*metrics.ClientReport) {}
 		}
-		if vs[0].Good != c.ttft || vs[1].Good != c.itl || vs[2].Good != c.load {
-			t.Errorf("%s: fit for TTFT %v, ITL %v, load %v; want %v, %v, %v", c.name, vs[0].Good, vs[1].Good, vs[2].Good, c.ttft, c.itl, c.load)
+		var claims, unfit []string
+		for _, v := range verdicts(c.rs, c.phases, report(c.change)) {
+			claims = append(claims, v.Claim)
+			if !v.Good {
+				unfit = append(unfit, v.Claim)
+			}
+		}
+		if got := strings.Join(claims, " "); got != "TTFT ITL ICL load" {
+			t.Errorf("%s: claims %s", c.name, got)
+		}
+		if got := strings.Join(unfit, " "); got != c.unfit {
+			t.Errorf("%s: not fit for %q, want %q", c.name, got, c.unfit)
 		}
 	}
-	vs := verdicts(results(50, 10, 500), phase(10, 100, 10), report(0.5, 0.1, 0.02, 1), used{wall: time.Second, cores: 2,
-		cpu: reading[time.Duration]{500 * time.Millisecond, true}, busy: reading[time.Duration]{time.Second, true}})
-	for i, want := range []string{
-		"kernel stamps; 90.0 % of first tokens exact, error bound p99 0.500 ms, max 1.000 ms",
-		"2 of 100 gaps lay within one read and are no measurement; error bound of a request's mean p99 0.100 ms",
-		"phase p: 10 in flight asked, 10 at most and 10.00 on average while sending; requests ready to go 1.000 ms after their turn at p99; " +
-			"this process used 25 % of the cores' time, the machine 50 %",
+}
+
+func TestVerdictsGiveTheirReasons(t *testing.T) {
+	c := &metrics.ClientReport{ReceiveDelayFirst: p99(0.02), SendLate: p99(1), WriteTime: p99(3), KernelStamps: share(10, 10), TTFTExact: share(9, 10),
+		TTFTSlack: p99(0.5), ITLSlack: p99(0.1), ITLMissing: share(1, 11), GapSlack: p99(4), GapsExact: share(80, 100), GapsShared: share(15, 100), EventsARead: 14.2}
+	for i, v := range verdicts(results(50, 10), inFlight(10, 100, 10, 10, 1), c) {
+		if want := [...]string{
+			"error bound p99 0.500 ms (at most 1.000), max 1.000 ms; 90.0 % of first tokens exact; kernel stamps; " +
+				"the client took 3.000 ms at p99 to write a request, which TTFT holds",
+			"error bound of a request's mean p99 0.100 ms (at most 0.200), max 0.200 ms; 1 of 11 answers came whole in one read and have none",
+			"gaps between tokens are not trustworthy: 15 of 100 gaps lay within one read and are no measurement, 5 more have an end that is not exact " +
+				"(bound max 8.000 ms); 14.2 events a read; the client was not late (first tokens read 0.020 ms after their arrival at p99): " +
+				"they were sent or delivered together",
+			"phase p: 10 in flight asked, 10 at most and 9.00 on average with the server while sending (90.0 %); 1.00 more waited on this side, " +
+				"to be sent or with their answer there and not read, and were no load on the server; requests ready to go 1.000 ms after their turn at p99",
+		}[i]; v.Why != want {
+			t.Errorf("why of %s:\n%q, want\n%q", v.Claim, v.Why, want)
+		}
+	}
+	c.ReceiveDelayFirst = p99(7)
+	if v := judgeGaps(c); !strings.HasSuffix(v.Why, "; the client was late (first tokens read 7.000 ms after their arrival at p99)") {
+		t.Errorf("why of a late reader: %q", v.Why)
+	}
+	c.KernelStamps = share(0, 10)
+	if v := judgeGaps(c); !strings.HasSuffix(v.Why, "; 14.2 events a read") {
+		t.Errorf("why without kernel stamps: %q", v.Why)
+	}
+}
+
+func TestTheClientsLineAndWhatStarvedIt(t *testing.T) {
+	span := func(d time.Duration) reading[time.Duration] { return reading[time.Duration]{d, true} }
+	u := used{wall: time.Second, cores: 2, cpu: span(500 * time.Millisecond), busy: span(1900 * time.Millisecond), stolen: span(40 * time.Millisecond),
+		waited: span(250 * time.Millisecond), cycles: 3, stopped: 0.0004}
+	c := &metrics.ClientReport{ReceiveDelayFirst: p99(0.02), SendLate: p99(1), EventsARead: 1.04}
+	if got, want := clientLine("reactor", c, &u), "reactor; 25 % of 2 cores, the machine 95 %, 2 % stolen by its host; run-queue wait 0.25 s; "+
+		"receive delay p99 0.020 ms; send lateness p99 1.000 ms; 1.0 events a read; 3 GCs, 0.4 ms paused"; got != want {
+		t.Errorf("%q, want\n%q", got, want)
+	}
+	if got, want := starved(&u), "the client's threads waited 0.25 s for a core beside 0.5 s at work; the machine was 95 % busy"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	u.waited = span(120 * time.Millisecond)
+	if got := starved(&u); got != "" {
+		t.Errorf("a client that had its cores was starved: %q", got)
+	}
+	if got, want := clientLine("portable", new(metrics.ClientReport), new(used)), "portable; 0 GCs, 0 ms paused"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestPausesBetweenTwoReadings(t *testing.T) {
+	at := func(counts ...uint64) machine {
+		return machine{pauses: &rtmetrics.Float64Histogram{Counts: counts, Buckets: []float64{math.Inf(-1), 0.001, 0.002, math.Inf(1)}}}
+	}
+	for _, c := range []struct {
+		from, to     machine
+		sum, longest float64
+	}{
+		{at(1, 1, 1), at(1, 1, 1), 0, 0},
+		{at(1, 1, 1), at(3, 1, 1), 0, 0.001},
+		{at(1, 1, 1), at(1, 4, 1), 0.003, 0.002},
+		{at(1, 1, 1), at(2, 2, 2), 0.003, 0.002},
+		{machine{}, at(1, 1, 1), 0, 0},
 	} {
-		if vs[i].Why != want {
-			t.Errorf("why of %s: %q, want %q", vs[i].Claim, vs[i].Why, want)
+		if sum, longest := c.to.pausesSince(c.from); sum != c.sum || longest != c.longest {
+			t.Errorf("%v to %v: %v s in all and %v at once, want %v and %v", c.from.pauses, c.to.pauses, sum, longest, c.sum, c.longest)
 		}
 	}
 }
 
 func TestVerdictsClaimNothingWithoutValues(t *testing.T) {
-	if vs := verdicts(nil, []loadgen.PhaseSummary{{Phase: loadgen.Phase{Kind: metrics.Profiling, Concurrency: 1}}}, metrics.ClientReport{}, used{}); len(vs) != 0 {
+	if vs := verdicts(nil, []loadgen.PhaseSummary{{Phase: loadgen.Phase{Kind: metrics.Profiling, Concurrency: 1}}}, new(metrics.ClientReport)); len(vs) != 0 {
 		t.Errorf("verdicts %+v of a run without a request", vs)
 	}
 }

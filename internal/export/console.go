@@ -39,6 +39,7 @@ type Screen struct {
 	Counts  metrics.Counts
 	Cold    metrics.ColdReport
 	Prewarm []string  // what the prewarm did, one line each
+	Health  string    // the client's own part in the numbers, in one line
 	Client  []Verdict // one for each claim
 	Notices []string
 
@@ -329,6 +330,9 @@ func own(b []byte, r *Run, width int) []byte {
 	}
 	for i, line := range s.Prewarm {
 		add(once(i, "Prewarm"), line)
+	}
+	if s.Health != "" {
+		add("Client", s.Health)
 	}
 	for _, v := range s.Client {
 		word := "fit"

@@ -232,6 +232,9 @@ func (e *RecordEncoder) facts(dst []byte, r *metrics.Record) []byte {
 		dst = number(dst, `"events":`, int64(r.Events))
 		dst = number(dst, `"chunks":`, int64(r.Chunks))
 		dst = number(dst, `"shared_reads":`, int64(r.SharedReads))
+		if len(r.Gaps) > 0 {
+			dst = number(dst, `"gap_slack_us":`, int64(r.GapSlack))
+		}
 	}
 	if r.Valid() && r.Start != 0 && r.End > r.Start {
 		dst = millis(dst, `"stream_end_ms":`, r.End-r.Start)

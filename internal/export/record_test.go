@@ -185,7 +185,7 @@ func coldRecord() *metrics.Record {
 	return &metrics.Record{
 		Seq: 3, Turn: 1, Phase: 1, Worker: 0x2a, ConversationID: "session_000003", RequestID: "r-3", CorrelationID: "c-3",
 		Intended: 1_000_000, Issued: 1_100_000, Ready: 1_150_000, Start: 1_150_000, Ack: 9_000_000, First: 10_150_000, Last: 30_150_000, End: 31_150_000,
-		FirstSlack: 7, LastSlack: 8, FirstLate: 12, MaxLate: 90, KernelStamps: true, Gaps: []metrics.Gap{1_500_000, metrics.Shared, 2_000_000},
+		FirstSlack: 7, LastSlack: 8, FirstLate: 12, MaxLate: 90, KernelStamps: true, Gaps: []metrics.Gap{1_500_000, metrics.Shared, 2_000_000}, GapSlack: 6,
 		Events: 6, Chunks: 4, SharedReads: 1, Streaming: true, In: metrics.Known(32), Cold: metrics.ColdDialled | metrics.ColdResent,
 		HTTP: metrics.HTTP{Status: 200, FirstWrite: 1_150_000, ConnID: 5, ConnUse: 1, Protocol: "HTTP/1.1", Local: "127.0.0.1:1", Remote: "127.0.0.1:2", Blocked: 50_000,
 			DNSStart: 1, DNSEnd: 2_000_001, DialStart: 3, DialEnd: 300_003, TLSStart: 4, TLSEnd: 700_000_004},
@@ -201,7 +201,7 @@ func TestRecordLine(t *testing.T) {
 		`"context_overflow_skip":false,"agent_depth":0,"root_correlation_id":"c-3"},"metrics":{"time_to_first_token":{"value":9.0,"unit":"ms"},` +
 		`"input_sequence_length":{"value":32,"unit":"tokens"},"inter_chunk_latency":{"value":[1.5,2.0],"unit":"ms"}},` +
 		`"prefire":{"cold":["dialled","resent"],"send_late_us":150,"ttft_slack_us":7,"last_slack_us":8,"late_us":12,"max_late_us":90,` +
-		`"kernel_stamps":true,"events":6,"chunks":4,"shared_reads":1,"stream_end_ms":30.0,"status":200,"connection":{"id":5,"use":1,` +
+		`"kernel_stamps":true,"events":6,"chunks":4,"shared_reads":1,"gap_slack_us":6,"stream_end_ms":30.0,"status":200,"connection":{"id":5,"use":1,` +
 		`"reused":false,"protocol":"HTTP/1.1","local":"127.0.0.1:1","remote":"127.0.0.1:2","queued_ms":0.05,"dns_ms":2.0,` +
 		`"connect_ms":0.3,"tls_ms":700.0}}}` + "\n"
 	if got != want {
