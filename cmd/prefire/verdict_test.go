@@ -24,7 +24,7 @@ func inFlight(asked int, sent, most int64, mean, waiting float64) []loadgen.Phas
 	}
 }
 
-func share(n, of int64) metrics.Part {
+func partOf(n, of int64) metrics.Part {
 	return metrics.Part{N: n, Of: of, Share: float64(n) / float64(of)}
 }
 
@@ -34,8 +34,8 @@ func TestVerdictsSayWhatTheClientWasFitFor(t *testing.T) {
 	full := inFlight(10, 100, 10, 10, 0.1)
 	report := func(change func(*metrics.ClientReport)) *metrics.ClientReport {
 		c := &metrics.ClientReport{
-			ReceiveDelayFirst: p99(0.02), SendLate: p99(9), WriteTime: p99(0.05), KernelStamps: share(10, 10), TTFTExact: share(9, 10),
-			TTFTSlack: p99(0), ITLSlack: p99(0), ITLMissing: share(0, 10), GapSlack: p99(0), GapsExact: share(100, 100), GapsShared: share(0, 100), EventsARead: 1,
+			ReceiveDelayFirst: p99(0.02), SendLate: p99(9), WriteTime: p99(0.05), KernelStamps: partOf(10, 10), TTFTExact: partOf(9, 10),
+			TTFTSlack: p99(0), ITLSlack: p99(0), ITLMissing: partOf(0, 10), GapSlack: p99(0), GapsExact: partOf(100, 100), GapsShared: partOf(0, 100), EventsARead: 1,
 		}
 		change(c)
 		return c
@@ -48,19 +48,19 @@ func TestVerdictsSayWhatTheClientWasFitFor(t *testing.T) {
 		unfit  string // the claims it was not fit for
 	}{
 		{"all fit at the limits", results(50, 10), full, func(c *metrics.ClientReport) {
-			c.TTFTSlack, c.ITLSlack, c.ITLMissing, c.GapsExact, c.GapsShared = p99(1), p99(0.2), share(5, 100), share(95, 100), share(2, 100)
+			c.TTFTSlack, c.ITLSlack, c.ITLMissing, c.GapsExact, c.GapsShared = p99(1), p99(0.2), partOf(5, 100), partOf(95, 100), partOf(2, 100)
 		}, ""},
 		{"TTFT bound over 1 ms of 50", results(50, 10), full, func(c *metrics.ClientReport) { c.TTFTSlack = p99(1.1) }, "TTFT"},
 		{"TTFT bound of 9 ms under 1 % of 1 s", results(1000, 10), full, func(c *metrics.ClientReport) { c.TTFTSlack = p99(9) }, ""},
 		{"TTFT bound of 0.5 ms over a tenth of 1 ms", results(1, 10), full, func(c *metrics.ClientReport) { c.TTFTSlack = p99(0.5) }, "TTFT"},
 		{"requests written slowly", results(50, 10), full, func(c *metrics.ClientReport) { c.WriteTime = p99(1.1) }, "TTFT"},
 		{"ITL bound", results(50, 10), full, func(c *metrics.ClientReport) { c.ITLSlack = p99(0.21) }, "ITL"},
-		{"answers in one read", results(50, 10), full, func(c *metrics.ClientReport) { c.ITLMissing = share(6, 100) }, "ITL"},
+		{"answers in one read", results(50, 10), full, func(c *metrics.ClientReport) { c.ITLMissing = partOf(6, 100) }, "ITL"},
 		{"all answers in one read", results(50, 10)[:1], full, func(c *metrics.ClientReport) {
-			c.ITLSlack, c.GapSlack, c.ITLMissing, c.GapsShared, c.GapsExact = metrics.Spread{}, metrics.Spread{}, share(10, 10), share(100, 100), share(0, 100)
+			c.ITLSlack, c.GapSlack, c.ITLMissing, c.GapsShared, c.GapsExact = metrics.Spread{}, metrics.Spread{}, partOf(10, 10), partOf(100, 100), partOf(0, 100)
 		}, "ITL ICL"},
-		{"gaps lost, and the mean is right", results(50, 10), full, func(c *metrics.ClientReport) { c.GapsShared, c.GapsExact = share(6, 100), share(94, 100) }, "ICL"},
-		{"gaps not exact", results(50, 10), full, func(c *metrics.ClientReport) { c.GapsExact = share(94, 100) }, "ICL"},
+		{"gaps lost, and the mean is right", results(50, 10), full, func(c *metrics.ClientReport) { c.GapsShared, c.GapsExact = partOf(6, 100), partOf(94, 100) }, "ICL"},
+		{"gaps not exact", results(50, 10), full, func(c *metrics.ClientReport) { c.GapsExact = partOf(94, 100) }, "ICL"},
 		{"one session missing", results(50, 10), inFlight(10, 100, 9, 10, 0), nil, "load"},
 		{"slots empty on average", results(50, 10), inFlight(10, 100, 10, 9.4, 0), nil, "load"},
 		{"answers not taken up", results(50, 10), inFlight(10, 100, 10, 10, 0.6), nil, "load"},
@@ -87,8 +87,8 @@ func TestVerdictsSayWhatTheClientWasFitFor(t *testing.T) {
 }
 
 func TestVerdictsGiveTheirReasons(t *testing.T) {
-	c := &metrics.ClientReport{ReceiveDelayFirst: p99(0.02), SendLate: p99(1), WriteTime: p99(3), KernelStamps: share(10, 10), TTFTExact: share(9, 10),
-		TTFTSlack: p99(0.5), ITLSlack: p99(0.1), ITLMissing: share(1, 11), GapSlack: p99(4), GapsExact: share(80, 100), GapsShared: share(15, 100), EventsARead: 14.2}
+	c := &metrics.ClientReport{ReceiveDelayFirst: p99(0.02), SendLate: p99(1), WriteTime: p99(3), KernelStamps: partOf(10, 10), TTFTExact: partOf(9, 10),
+		TTFTSlack: p99(0.5), ITLSlack: p99(0.1), ITLMissing: partOf(1, 11), GapSlack: p99(4), GapsExact: partOf(80, 100), GapsShared: partOf(15, 100), EventsARead: 14.2}
 	for i, v := range verdicts(results(50, 10), inFlight(10, 100, 10, 10, 1), c) {
 		if want := [...]string{
 			"error bound p99 0.500 ms (at most 1.000), max 1.000 ms; 90.0 % of first tokens exact; kernel stamps; " +
@@ -107,7 +107,7 @@ func TestVerdictsGiveTheirReasons(t *testing.T) {
 	if v := judgeGaps(c); !strings.HasSuffix(v.Why, "; the client was late (first tokens read 7.000 ms after their arrival at p99)") {
 		t.Errorf("why of a late reader: %q", v.Why)
 	}
-	c.KernelStamps = share(0, 10)
+	c.KernelStamps = partOf(0, 10)
 	if v := judgeGaps(c); !strings.HasSuffix(v.Why, "; 14.2 events a read") {
 		t.Errorf("why without kernel stamps: %q", v.Why)
 	}
