@@ -11,14 +11,6 @@ import (
 	"prefire/loadgen/wire/reactor"
 )
 
-// withReactor are the flags for the reactor, where there is one.
-func withReactor() []string {
-	if !reactor.Available() {
-		return nil
-	}
-	return []string{"--client", "reactor"}
-}
-
 // wallGrain is how far the two clocks of client and server, and times that went through milliseconds as floats, may lie apart, in ns.
 const wallGrain = 2000
 
@@ -110,7 +102,7 @@ func TestNothingColdIsInTheResult(t *testing.T) {
 		where  string // whose delay it is
 	}{
 		{name: "first byte", server: fakellm.Options{ColdConnection: slow}, where: "probe"},
-		{name: "first byte, reactor", server: fakellm.Options{ColdConnection: slow}, flags: withReactor(), where: "probe"},
+		{name: "first byte, portable", server: fakellm.Options{ColdConnection: slow}, flags: []string{"--client", "portable"}, where: "probe"},
 		{name: "TLS handshake", server: fakellm.Options{TLS: true, ColdTLS: slow}, where: "tls"},
 		{name: "TLS handshake, h2", server: fakellm.Options{H2: true, ColdTLS: slow}, where: "tls"},
 		{name: "first byte, h2c", server: fakellm.Options{H2C: true, ColdConnection: slow}, flags: []string{"--http", "h2c"}, where: "settings"},
@@ -154,7 +146,7 @@ func TestConnectionsThatCloseMakeColdRequestsThatAreKeptOut(t *testing.T) {
 		flags       []string
 	}{
 		{"in the clear", fakellm.Options{ColdConnection: 60 * time.Millisecond}, "1", nil},
-		{"reactor", fakellm.Options{ColdConnection: 60 * time.Millisecond}, "1", withReactor()},
+		{"portable", fakellm.Options{ColdConnection: 60 * time.Millisecond}, "1", []string{"--client", "portable"}},
 		{"TLS", fakellm.Options{TLS: true, ColdTLS: 60 * time.Millisecond}, "1", nil},
 		{"TLS, three at once", fakellm.Options{TLS: true, ColdTLS: 60 * time.Millisecond}, "3", nil},
 	} {
@@ -174,16 +166,42 @@ func TestConnectionsThatCloseMakeColdRequestsThatAreKeptOut(t *testing.T) {
 	}
 }
 
+// The reactor is used wherever it can be, and the result says what was used.
+func TestTheResultNamesTheTransport(t *testing.T) {
+	own := "portable"
+	if reactor.Available() {
+		own = "reactor"
+	}
+	for _, c := range []struct {
+		name   string
+		server fakellm.Options
+		flags  []string
+		want   string
+	}{
+		{"in the clear", fakellm.Options{}, nil, own},
+		{"HTTP/1.1 by name", fakellm.Options{}, []string{"--http", "1.1"}, own},
+		{"asked for", fakellm.Options{}, []string{"--client", "portable"}, "portable"},
+		{"TLS", fakellm.Options{TLS: true}, nil, "portable"},
+		{"h2c", fakellm.Options{H2C: true}, []string{"--http", "h2c"}, "portable"},
+	} {
+		s, dir := serve(t, c.server), t.TempDir()
+		must(t, profileArgs(s.URL(), dir, append(c.flags, "--concurrency", "1", "--request-count", "1")...)...)
+		if got := readSummary(t, dir).Prefire.Client.Transport; got != c.want {
+			t.Errorf("%s: the transport was %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
 func TestExactlyTheAskedSessionsAreInFlight(t *testing.T) {
-	for _, client := range []string{"portable", "reactor", "h2c"} {
+	for _, client := range []string{"auto", "portable", "h2c"} {
 		h2c := client == "h2c"
 		s := serve(t, fakellm.Options{TTFT: 800 * time.Millisecond, H2C: h2c})
 		flags := []string{"--concurrency", "45", "--request-count", "100", "--streams-per-connection", "7"}
 		switch client {
 		case "h2c":
 			flags = append(flags, "--http", "h2c")
-		case "reactor":
-			flags = append(flags, withReactor()...)
+		case "portable":
+			flags = append(flags, "--client", "portable")
 		}
 		dir := t.TempDir()
 		must(t, profileArgs(s.URL(), dir, flags...)...)

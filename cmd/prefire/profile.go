@@ -250,21 +250,24 @@ func (b *bench) execute() (*outcome, error) {
 	return out, b.sink.forget()
 }
 
-// transport makes the one that the user chose.
+// transport makes the one that the user chose, or else the reactor wherever it speaks to all targets.
 func (b *bench) transport() (wire.Transport, error) {
-	if b.cfg.Client != "reactor" {
-		return portable.New(portable.Options{Clock: b.clock}), nil
+	other := slices.IndexFunc(b.load.plan.Targets, func(t loadgen.Target) bool { return !reactor.Serves(t.Wire) })
+	asked := b.cfg.Client == "reactor"
+	if asked && other >= 0 {
+		return nil, fmt.Errorf("--client reactor speaks HTTP/1.1 in the clear alone, and %s asks for more: use --client portable",
+			b.load.plan.Targets[other].URL)
 	}
-	for i := range b.load.plan.Targets {
-		if t := &b.load.plan.Targets[i]; !reactor.Serves(t.Wire) {
-			return nil, fmt.Errorf("--client reactor speaks HTTP/1.1 in the clear alone, and %s asks for more: use --client portable", t.URL)
+	if asked || b.cfg.Client == "auto" && other < 0 {
+		t, err := reactor.New(reactor.Options{Clock: b.clock})
+		if err == nil {
+			return t, nil
+		}
+		if asked {
+			return nil, fmt.Errorf("--client reactor: %w; use --client portable", err)
 		}
 	}
-	t, err := reactor.New(reactor.Options{Clock: b.clock})
-	if err != nil {
-		return nil, fmt.Errorf("--client reactor: %w; use --client portable", err)
-	}
-	return t, nil
+	return portable.New(portable.Options{Clock: b.clock}), nil
 }
 
 // onPhase is told when a phase begins and when it is over.

@@ -110,7 +110,8 @@ type summary struct {
 			InFlightMax int64 `json:"in_flight_max"`
 		}
 		Client struct {
-			Verdicts []struct {
+			Transport string
+			Verdicts  []struct {
 				Claim string
 				Good  bool
 			}
