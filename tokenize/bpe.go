@@ -103,6 +103,15 @@ func (b *bpe) encode(dst []int32, text []byte, keep bool) ([]int32, int) {
 	return dst, n + k
 }
 
+// Breaks implements [Breaker]. Both patterns split behind a full stop that a space follows: no alternative of theirs has the one before the
+// other, none looks behind, and no special token has a full stop.
+func (b *bpe) Breaks(before, after []byte) bool {
+	return len(before) > 1 && isASCIILetter(before[len(before)-2]) && before[len(before)-1] == '.' &&
+		len(after) > 1 && after[0] == ' ' && isASCIILetter(after[1])
+}
+
+func isASCIILetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
 // merger gives working memory for one call. A free list of its own, and not a sync.Pool, which allocates anew whenever it likes.
 func (b *bpe) merger() *merger {
 	select {

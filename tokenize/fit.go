@@ -1,6 +1,7 @@
 package tokenize
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -14,13 +15,24 @@ const OpeningWords = 5
 // Fitter makes readable texts of an exact number of tokens. It is safe for concurrent use as long as each caller brings its own source of
 // randomness.
 //
-// Text is put together from words and marks that are one token each wherever they stand, so that the length follows from the number of
-// parts; the finished text is counted all the same.
+// Text is put together from words that are one token each where the tokenizer has enough of those, so that the length follows from the
+// number of words. Where the tokenizer proves that the counts of whole sentences add up (see [Breaker]), most of a long text is sentences
+// counted beforehand, and what stands at its edges is counted, and the whole of every sampleEvery-th text; every other text is counted as a
+// whole, and words are added and taken away until the count is right.
 type Fitter struct {
 	tok     Tokenizer
 	key     uint64
 	words   [256][]string // by slot of a sentence, each with its leading space
 	opening [OpeningWords][]string
+	units   []string   // words of one token, each with its leading space, whatever their kind
+	bank    []sentence // whole sentences whose counts add up; none where that is not proven
+}
+
+// Breaker is a [Tokenizer] that knows places across which no token reaches.
+type Breaker interface {
+	Tokenizer
+	// Breaks reports whether Count(a+b) = Count(a) + Count(b) for every a that ends with before and every b that begins with after.
+	Breaks(before, after []byte) bool
 }
 
 // TooShortError is a target that the fixed words alone are longer than.
@@ -55,6 +67,12 @@ const marks = ",."
 // openingSlots are the slots of the words that spell a number: "Quiet engineers measured narrow valleys".
 const openingSlots = "Jpvjp"
 
+// enough is how many words of one token a slot must have to do without longer words: those that spell numbers must tell many apart.
+const (
+	enough        = 4
+	enoughOpening = 128
+)
+
 // NewFitter makes a fitter for t. key orders the words that spell numbers: with another key, the same number begins another text.
 func NewFitter(t Tokenizer, key uint64) (*Fitter, error) {
 	f := &Fitter{tok: t, key: key}
@@ -62,30 +80,26 @@ func NewFitter(t Tokenizer, key uint64) (*Fitter, error) {
 		'd': determiners, 'q': pluralDeterminers, 'n': nouns, 'p': nouns, 'v': verbs, 'j': adjectives, 'a': adverbs, 'r': prepositions,
 		'c': conjunctions,
 	}
+	k := chooser{tok: t, word: t.Count([]byte("So")), stop: t.Count([]byte("So."))}
 	for _, slot := range []byte("dqnpvjarc") {
+		small, capitals := k.list(), k.list()
 		for _, w := range strings.Fields(sources[slot]) {
 			if slot == 'p' {
 				w += "s"
 			}
-			if f.whole(" " + w) {
-				f.words[slot] = append(f.words[slot], " "+w)
-			}
-			// Without the space as well: a text may begin with it.
-			if w = capital(w); f.whole(w) && f.whole(" "+w) {
-				f.words[slot-'a'+'A'] = append(f.words[slot-'a'+'A'], " "+w)
+			small.add("So", k.word, " "+w)
+			if strings.IndexByte("dqjar", slot) >= 0 {
+				capitals.add("So.", k.stop, " "+capital(w))
 			}
 		}
-	}
-	for _, slot := range []byte("dqnpvjarcDQARJ") {
+		f.words[slot], f.words[slot-'a'+'A'] = small.chosen(slot), capitals.chosen(slot-'a'+'A')
+		f.units = append(f.units, small.units...)
 		if len(f.words[slot]) == 0 {
-			return nil, fmt.Errorf("tokenizer %s has no word of one token for slot %c of a sentence; readable text of an exact length cannot be made",
+			return nil, fmt.Errorf("tokenizer %s sees no token in any word for slot %c of a sentence; readable text of an exact length cannot be made",
 				t.Name(), slot)
 		}
 	}
 	for _, mark := range marks {
-		if !f.whole(string(mark)) {
-			return nil, fmt.Errorf("tokenizer %s does not have %q as one token; readable text of an exact length cannot be made", t.Name(), mark)
-		}
 		f.words[mark] = []string{string(mark)}
 	}
 	for i := range f.opening {
@@ -93,10 +107,60 @@ func NewFitter(t Tokenizer, key uint64) (*Fitter, error) {
 		rng := rand.New(rand.NewPCG(key, uint64(i)))
 		rng.Shuffle(len(f.opening[i]), func(a, b int) { f.opening[i][a], f.opening[i][b] = f.opening[i][b], f.opening[i][a] })
 	}
+	f.makeBank()
 	return f, nil
 }
 
-func (f *Fitter) whole(s string) bool { return f.tok.Count([]byte(s)) == 1 }
+// chooser picks words by what they cost where they will stand.
+type chooser struct {
+	tok        Tokenizer
+	word, stop int // tokens of the text before a word: another word, or a full stop
+	text       []byte
+	ids        []int32
+}
+
+// wordList holds the words for one slot: those of one token, each with a token of its own, and all of them.
+type wordList struct {
+	*chooser
+	units, all []string
+	seen       map[int32]bool
+}
+
+func (k *chooser) list() *wordList { return &wordList{chooser: k, seen: map[int32]bool{}} }
+
+// add takes in a word that may follow before, a text of base tokens. A word that may begin a text must be a single token there too, to be
+// a unit.
+func (l *wordList) add(before string, base int, word string) {
+	l.text = append(append(l.text[:0], before...), word...)
+	l.ids = l.tok.Append(l.ids[:0], l.text)
+	cost := len(l.ids) - base
+	if cost < 1 {
+		return
+	}
+	if cost == 1 {
+		// Words that are all unknown to a tokenizer are the same token: they tell nothing apart.
+		if id := l.ids[len(l.ids)-1]; l.seen[id] {
+			return
+		} else {
+			l.seen[id] = true
+		}
+		if before == "So" || l.tok.Count(l.text[len(before)+1:]) == 1 {
+			l.units = append(l.units, word)
+		}
+	}
+	l.all = append(l.all, word)
+}
+
+func (l *wordList) chosen(slot byte) []string {
+	need := enough
+	if strings.IndexByte(openingSlots, slot) >= 0 {
+		need = enoughOpening
+	}
+	if len(l.units) >= need {
+		return l.units
+	}
+	return l.all
+}
 
 func capital(w string) string { return strings.ToUpper(w[:1]) + w[1:] }
 
@@ -112,53 +176,181 @@ func (f *Fitter) Distinct(words int) uint64 {
 // Fit appends prefix, generated text and suffix to dst, n tokens as a whole. The text follows from rng alone. Where there is no such text
 // the error is a [TooShortError] or an [UnfitError], and dst comes back as it was.
 func (f *Fitter) Fit(dst, prefix, suffix []byte, n int, rng *rand.Rand) ([]byte, error) {
-	return f.FitNumbered(dst, prefix, suffix, n, rng.Uint64N(f.Distinct(OpeningWords)), rng)
+	dst, _, err := f.FitNumbered(dst, prefix, suffix, n, rng.Uint64N(f.Distinct(OpeningWords)), rng)
+	return dst, err
 }
 
 // FitNumbered is [Fitter.Fit] with generated text whose first words spell number: two texts that have k of these words each begin with
-// different ones, if their numbers differ and are below [Fitter.Distinct](k). A short text has as many of them as there is room for.
-func (f *Fitter) FitNumbered(dst, prefix, suffix []byte, n int, number uint64, rng *rand.Rand) ([]byte, error) {
+// different ones, if their numbers differ and are below [Fitter.Distinct](k). A short text has as many of them as there is room for; words
+// says how many.
+func (f *Fitter) FitNumbered(dst, prefix, suffix []byte, n int, number uint64, rng *rand.Rand) (text []byte, words int, err error) {
 	start := len(dst)
 	dst = append(dst, prefix...)
 	dst = f.spell(dst, prefix, number, OpeningWords)
-	open := len(dst)
-	dst = append(append(dst, '.'), suffix...)
-	// What stands between the opening and its full stop adds a token a part, and changes nothing at the edges.
-	parts := n - f.tok.Count(dst[start:])
-	for range 8 {
-		if parts < 0 {
-			return f.fitShort(dst[:start], prefix, suffix, n, number)
+	if len(f.bank) > 0 {
+		if text, err, ok := f.fromBank(dst, start, suffix, n, number, rng); ok {
+			return text, OpeningWords, err
 		}
-		dst = f.prose(dst[:open], parts, rng)
-		dst = append(append(dst, '.'), suffix...)
-		count := f.tok.Count(dst[start:])
-		if count == n {
-			return dst, nil
-		}
-		parts += n - count // the tokenizer joins across parts after all
 	}
-	return dst[:start], &UnfitError{Fixed: f.fixed(prefix, suffix), Target: n}
-}
-
-// fitShort finds a text that has room for part of an opening at most.
-func (f *Fitter) fitShort(dst, prefix, suffix []byte, n int, number uint64) ([]byte, error) {
-	start := len(dst)
+	if text, ok := f.grow(dst, start, suffix, n, rng); ok {
+		return text, OpeningWords, nil
+	}
 	for words := OpeningWords; words >= 0; words-- {
-		for _, end := range []string{"", ".", ",", "\n", " "} {
-			dst = append(dst[:start], prefix...)
-			dst = f.spell(dst, prefix, number, words)
-			dst = append(append(dst, end...), suffix...)
-			if f.tok.Count(dst[start:]) == n {
-				return dst, nil
-			}
+		dst = append(dst[:start], prefix...)
+		dst = f.spell(dst, prefix, number, words)
+		if text, ok := f.pad(dst, start, suffix, n, number); ok {
+			return text, words, nil
 		}
 	}
 	dst = dst[:start]
 	fixed := f.fixed(prefix, suffix)
 	if fixed > n {
-		return dst, &TooShortError{Fixed: fixed, Target: n}
+		return dst, 0, &TooShortError{Fixed: fixed, Target: n}
 	}
-	return dst, &UnfitError{Fixed: fixed, Target: n}
+	return dst, 0, &UnfitError{Fixed: fixed, Target: n}
+}
+
+// growTries bounds how often a text is counted to come near its length, and refineTries how many places are tried for its end.
+const (
+	growTries   = 32
+	refineTries = 16
+)
+
+// grow puts sentences after dst, which holds the text from start on to the end of its opening, until it has n tokens with a full stop and
+// the suffix after them. It reports false where there is no room for that, or no such text was found; dst is then unchanged in the part
+// before its length.
+func (f *Fitter) grow(dst []byte, start int, suffix []byte, n int, rng *rand.Rand) ([]byte, bool) {
+	open := len(dst)
+	dst = append(append(dst, '.'), suffix...)
+	count := f.tok.Count(dst[start:])
+	if count > n {
+		return dst[:open], false
+	}
+	prose := prose{f: f, pick: picker{rng: rng}}
+	prose.pattern = afterOpening[prose.pick.below(len(afterOpening))]
+	dst, missing, parts := dst[:open], n-count, 0
+	for range growTries {
+		if missing == 0 {
+			return append(append(dst, '.'), suffix...), true
+		}
+		add := missing
+		if parts > 0 && missing < 0 {
+			break
+		}
+		if parts > 0 { // what a part has cost so far
+			add = max(1, missing*parts/(n-count-missing+1))
+		}
+		dst = prose.append(dst, add)
+		parts += add
+		end := len(dst)
+		dst = append(append(dst, '.'), suffix...)
+		missing = n - f.tok.Count(dst[start:])
+		dst = dst[:end]
+	}
+	// Too long by a part or more: it ends earlier, and what is then missing is filled up.
+	for range refineTries {
+		for missing < 0 && len(dst) > open {
+			dst = dst[:shorter(dst, open, -missing*(len(dst)-open)/max(1, n-count-missing))]
+			end := len(dst)
+			dst = append(append(dst, '.'), suffix...)
+			missing = n - f.tok.Count(dst[start:])
+			dst = dst[:end]
+		}
+		if text, ok := f.pad(dst, start, suffix, n, rng.Uint64()); ok {
+			return text, true
+		}
+		if len(dst) <= open {
+			break
+		}
+		dst, missing = dst[:shorter(dst, open, 1)], 0 // pad finds out
+	}
+	return dst[:open], false
+}
+
+// shorter is where dst ends when its last words are taken off, so many bytes or a little more, down to open at most.
+func shorter(dst []byte, open, size int) int {
+	end := max(open, len(dst)-size)
+	end = max(open, bytes.LastIndexByte(dst[:end], ' '))
+	for end > open && (dst[end-1] == '.' || dst[end-1] == ',') {
+		end--
+	}
+	return end
+}
+
+// endings end a text or stand in for words where a few tokens are missing, from the best to what is still better than none.
+var endings = [...]string{"", ".", ",", "\n", " ", " a", " I", "!", "?", " the", "s", "e", "a", "1", ";", "\n\n", "x", "日"}
+
+// pad puts as few words and marks as it takes after dst, so that the text from start on has n tokens with the suffix after them. number
+// chooses the words. It reports false where nothing was found; dst is then unchanged in the part before its length.
+func (f *Fitter) pad(dst []byte, start int, suffix []byte, n int, number uint64) ([]byte, bool) {
+	bare := len(dst)
+	dst = append(dst, suffix...)
+	missing := n - f.tok.Count(dst[start:])
+	dst = dst[:bare]
+	for step := 0; missing > 0 && step < maxPad; step++ {
+		// The last token of all may be an ending; before it stand words, which tell texts apart.
+		if missing == 1 {
+			break
+		}
+		var ok bool
+		if dst, missing, ok = f.padOne(dst, start, suffix, n, missing, number); !ok {
+			break
+		}
+		if len(f.units) > 0 {
+			number /= uint64(len(f.units))
+		}
+	}
+	if missing > 1 || missing < -maxPad {
+		return dst[:bare], false
+	}
+	if missing == 1 && len(dst) == start && len(f.units) > 0 { // a text of one token
+		unit := f.units[number%uint64(len(f.units))][1:]
+		if end := append(append(dst, unit...), suffix...); f.tok.Count(end[start:]) == n {
+			return end, true
+		}
+	}
+	for _, e := range endings {
+		end := append(append(dst, e...), suffix...)
+		if f.tok.Count(end[start:]) == n {
+			return end, true
+		}
+	}
+	return dst[:bare], false
+}
+
+// maxPad bounds how many tokens are filled up one by one.
+const maxPad = 64
+
+// padOne puts one word after dst that leaves fewer tokens missing, and not too few.
+func (f *Fitter) padOne(dst []byte, start int, suffix []byte, n, missing int, number uint64) ([]byte, int, bool) {
+	bare := len(dst)
+	try := func(word string) (int, bool) {
+		dst = append(append(dst[:bare], word...), suffix...)
+		left := n - f.tok.Count(dst[start:])
+		dst = dst[:bare+len(word)]
+		return left, left >= 0 && left < missing
+	}
+	if len(f.units) > 0 {
+		unit := f.units[number%uint64(len(f.units))]
+		if atStart(dst[start:]) {
+			unit = unit[1:]
+		}
+		if left, ok := try(unit); ok {
+			return dst, left, true
+		}
+	}
+	for _, e := range endings[5:] {
+		if left, ok := try(e); ok {
+			return dst, left, true
+		}
+	}
+	return dst[:bare], missing, false
+}
+
+// atStart reports whether a word after text needs no space before it.
+func atStart(text []byte) bool {
+	last, _ := utf8.DecodeLastRune(text)
+	return len(text) == 0 || unicode.IsSpace(last)
 }
 
 func (f *Fitter) fixed(prefix, suffix []byte) int {
@@ -175,7 +367,7 @@ func (f *Fitter) spell(dst, prefix []byte, number uint64, words int) []byte {
 		number /= uint64(len(list))
 		word := list[(digit+shift%uint64(len(list)))%uint64(len(list))]
 		if i == 0 {
-			if last, _ := utf8.DecodeLastRune(prefix); len(prefix) == 0 || unicode.IsSpace(last) {
+			if atStart(prefix) {
 				word = word[1:]
 			}
 		}
@@ -193,21 +385,26 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// prose appends parts words and marks. The last one is a word, so that a mark can follow.
-func (f *Fitter) prose(dst []byte, parts int, rng *rand.Rand) []byte {
-	p := picker{rng: rng}
-	pattern := afterOpening[p.below(len(afterOpening))]
+// prose writes sentences, part by part.
+type prose struct {
+	f       *Fitter
+	pick    picker
+	pattern string // what is left of the sentence
+}
+
+// append appends parts words and marks. The last one is a word, so that a mark can follow.
+func (p *prose) append(dst []byte, parts int) []byte {
 	for ; parts > 0; parts-- {
-		if pattern == "" {
-			pattern = sentences[p.below(len(sentences))]
+		if p.pattern == "" {
+			p.pattern = sentences[p.pick.below(len(sentences))]
 		}
-		slot := pattern[0]
-		pattern = pattern[1:]
+		slot := p.pattern[0]
+		p.pattern = p.pattern[1:]
 		if parts == 1 && (slot == '.' || slot == ',') {
 			slot = 'p'
 		}
-		list := f.words[slot]
-		dst = append(dst, list[p.below(len(list))]...)
+		list := p.f.words[slot]
+		dst = append(dst, list[p.pick.below(len(list))]...)
 	}
 	return dst
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -98,10 +100,14 @@ func TestFitErrors(t *testing.T) {
 	if got, err := f.Fit(nil, []byte("one two"), nil, 2, rng); err != nil || string(got) != "one two" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	want := "no text was found that makes the fixed words (1 tokens) a text of exactly 2 tokens; a target a few tokens away, or fixed words that " +
+	even, err := NewFitter(twice{opened["o200k_base"]()}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "no text was found that makes the fixed words (2 tokens) a text of exactly 7 tokens; a target a few tokens away, or fixed words that " +
 		"end with a space, will do"
-	if _, err := f.Fit(nil, []byte("it"), []byte("'s"), 2, rng); err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
+	if dst, err := even.Fit([]byte("kept"), []byte("it"), nil, 7, rng); err == nil || err.Error() != want || string(dst) != "kept" {
+		t.Errorf("%q, %v, want %s", dst, err, want)
 	}
 	if _, err := f.Fit(nil, nil, nil, -1, rng); !errors.As(err, &short) {
 		t.Errorf("a negative target gives %v", err)
@@ -143,17 +149,139 @@ func TestFitEndsWithAnyTokenizer(t *testing.T) {
 	}
 }
 
-// wordless is a tokenizer without whole words.
-type wordless struct{ Tokenizer }
+// twice has two tokens for each, so that no text has an odd number.
+type twice struct{ Tokenizer }
 
-func (wordless) Count(text []byte) int { return len(text) }
+func (t twice) Count(text []byte) int { return 2 * t.Tokenizer.Count(text) }
+func (t twice) Append(dst []int32, text []byte) []int32 {
+	for _, id := range t.Tokenizer.Append(nil, text) {
+		dst = append(dst, id, id)
+	}
+	return dst
+}
+
+// letters has a token for each byte.
+type letters struct{ Tokenizer }
+
+func (letters) Name() string          { return "letters" }
+func (letters) Count(text []byte) int { return len(text) }
+func (letters) Append(dst []int32, text []byte) []int32 {
+	for _, c := range text {
+		dst = append(dst, int32(c))
+	}
+	return dst
+}
+
+// triples cuts text, from its beginning on, every three bytes: no token begins where a word does.
+type triples struct{ letters }
+
+func (triples) Name() string          { return "triples" }
+func (triples) Count(text []byte) int { return (len(text) + 2) / 3 }
+func (triples) Append(dst []int32, text []byte) []int32 {
+	for ; len(text) > 0; text = text[min(3, len(text)):] {
+		dst = append(dst, int32(text[0])<<16|int32(text[min(1, len(text)-1)])<<8|int32(text[min(2, len(text)-1)]))
+	}
+	return dst
+}
+
+// unknowing knows words of up to five letters and takes any other for one and the same.
+type unknowing struct{ letters }
+
+func (unknowing) Name() string            { return "unknowing" }
+func (u unknowing) Count(text []byte) int { return len(u.Append(nil, text)) }
+func (unknowing) Append(dst []int32, text []byte) []int32 {
+	for word := range bytes.FieldsSeq(bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("."), []byte(" . ")), []byte(","), []byte(" , "))) {
+		id := int32(1)
+		if len(word) <= 5 {
+			h := fnv.New32a()
+			h.Write(bytes.ToLower(word))
+			id = int32(h.Sum32() >> 2)
+		}
+		dst = append(dst, id)
+	}
+	return dst
+}
+
+// Every target is met, whatever the tokenizer makes of words; where a text has room for it, no two have the same first 16 tokens.
+func TestFitAnyTokenizer(t *testing.T) {
+	for _, tok := range []Tokenizer{letters{}, triples{}, unknowing{}, pairs{opened["o200k_base"]()}} {
+		t.Run(tok.Name(), func(t *testing.T) {
+			f, err := NewFitter(tok, 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rng := rand.New(rand.NewPCG(1, 2))
+			for _, n := range []int{1, 2, 3, 5, 8, 16, 64, 128, 512, 1024, 4096, 100_000} {
+				seen := map[string]bool{}
+				count := min(60, 1+200_000/n)
+				for number := range count {
+					text, words, err := f.FitNumbered(nil, nil, nil, n, uint64(number), rng)
+					if err != nil || tok.Count(text) != n || words < 0 || words > OpeningWords {
+						t.Fatalf("%d tokens: got %d, %d words, %v", n, tok.Count(text), words, err)
+					}
+					ids := tok.Append(nil, text)
+					seen[fmt.Sprint(ids[:min(16, n)])] = true
+				}
+				if n >= 16 && len(seen) != count {
+					t.Errorf("%d texts of %d tokens begin in %d ways", count, n, len(seen))
+				}
+			}
+		})
+	}
+}
+
+// muted sees nothing in any text.
+type muted struct{ letters }
+
+func (muted) Name() string                            { return "muted" }
+func (muted) Count([]byte) int                        { return 0 }
+func (muted) Append(dst []int32, text []byte) []int32 { return dst }
 
 func TestFitterNeedsWords(t *testing.T) {
-	_, err := NewFitter(wordless{opened["o200k_base"]()}, 0)
-	want := "tokenizer o200k_base has no word of one token for slot d of a sentence; readable text of an exact length cannot be made"
+	_, err := NewFitter(muted{}, 0)
+	want := "tokenizer muted sees no token in any word for slot d of a sentence; readable text of an exact length cannot be made"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
+}
+
+// hasty says that sentences add up, and is wrong.
+type hasty struct{ pairs }
+
+func (hasty) Breaks(_, _ []byte) bool { return true }
+
+func TestFitFindsContradiction(t *testing.T) {
+	f, err := NewFitter(hasty{pairs{opened["o200k_base"]()}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = f.FitNumbered(nil, nil, nil, 4001, 0, rand.New(rand.NewPCG(1, 2)))
+	if err == nil || !strings.HasPrefix(err.Error(), "tokenizer pairs contradicts itself: a text of sentences with 4001 tokens in all is ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What the patterns promise holds for the tokens themselves, with whatever stands around the place.
+func TestBreaks(t *testing.T) {
+	each(t, func(t *testing.T, tok Tokenizer) {
+		b := tok.(Breaker)
+		for _, c := range []struct {
+			before, after string
+			want          bool
+		}{{"o.", " S", true}, {"x.", " a", true}, {"1.", " S", false}, {".", " S", false}, {"o.", "S", false}, {"o. ", "S", false},
+			{"o.", " ", false}, {"o.", " 1", false}, {"é.", " S", false}} {
+			if got := b.Breaks([]byte(c.before), []byte(c.after)); got != c.want {
+				t.Errorf("Breaks(%q, %q) = %v", c.before, c.after, got)
+			}
+		}
+		rng := rand.New(rand.NewPCG(3, 4))
+		for range 3000 {
+			left, right := append(varied(rng, 20), "go."...), append([]byte(" So"), varied(rng, 20)...)
+			if got, want := tok.Count(append(slices.Clone(left), right...)), tok.Count(left)+tok.Count(right); got != want {
+				t.Fatalf("%q and %q have %d tokens together, %d apart", left, right, got, want)
+			}
+		}
+	})
 }
 
 // Numbers give different openings, down to the fewest words that can tell them apart.
@@ -171,7 +299,7 @@ func TestFitNumbered(t *testing.T) {
 				} else {
 					number = i / 2
 				}
-				text, err := f.FitNumbered(nil, nil, nil, words, number, rng)
+				text, _, err := f.FitNumbered(nil, nil, nil, words, number, rng)
 				if err != nil || tok.Count(text) != words {
 					t.Fatalf("number %d in %d words: %q, %v", number, words, text, err)
 				}
@@ -181,8 +309,8 @@ func TestFitNumbered(t *testing.T) {
 				seen[string(text)] = number
 			}
 		}
-		long, err := f.FitNumbered(nil, []byte("A:"), nil, 50, 12345, rng)
-		short, err2 := f.FitNumbered(nil, []byte("A:"), nil, 4, 12345, rng)
+		long, _, err := f.FitNumbered(nil, []byte("A:"), nil, 50, 12345, rng)
+		short, _, err2 := f.FitNumbered(nil, []byte("A:"), nil, 4, 12345, rng)
 		if err != nil || err2 != nil || !bytes.HasPrefix(long, short) {
 			t.Errorf("%q does not begin with %q (%v, %v)", long, short, err, err2)
 		}
@@ -213,8 +341,8 @@ func TestFitFollowsTheSeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
-	a, _ := f.FitNumbered(nil, nil, nil, 5, 7, rng)
-	b, _ := other.FitNumbered(nil, nil, nil, 5, 7, rng)
+	a, _, _ := f.FitNumbered(nil, nil, nil, 5, 7, rng)
+	b, _, _ := other.FitNumbered(nil, nil, nil, 5, 7, rng)
 	if bytes.Equal(a, b) {
 		t.Errorf("two keys spell 7 as %q", a)
 	}

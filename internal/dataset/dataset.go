@@ -128,7 +128,7 @@ func (s *Source) tryFit() error {
 	m := s.newMaker()
 	for _, c := range s.frame.combinations(s.o.Tokenizer) {
 		prefix, suffix, _ := s.frame.fill(c.choice, nil)
-		if _, err := m.fitTo(prefix, suffix, min(s.o.Input.fixed(), c.fixed+little), 0); err != nil {
+		if _, _, err := m.fitTo(prefix, suffix, min(s.o.Input.fixed(), c.fixed+little), 0); err != nil {
 			return s.explain(err, c.choice)
 		}
 	}

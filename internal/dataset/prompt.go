@@ -35,7 +35,6 @@ type maker struct {
 	prefix []byte
 	buf    []byte
 	ids    []int32
-	head   []byte
 }
 
 func (s *Source) newMaker() *maker {
@@ -60,18 +59,15 @@ func (m *maker) make(stream int, index int64) prompt {
 
 	// Streams share out the numbers, so that no two prompts of the run have the same one.
 	number := uint64(entry)*uint64(len(s.keys)) + uint64(stream)
-	n, err := m.fit(m.prefix, suffix, number)
+	n, words, err := m.fit(m.prefix, suffix, number)
 	if err != nil {
 		return prompt{err: s.explain(err, m.choice)}
 	}
-	p := prompt{number: number, again: entry != index}
-	hash, end := m.window(m.buf[from:])
-	generated := m.buf[len(m.prefix) : len(m.buf)-len(suffix)]
-	p.words = openingWords(generated[:max(0, min(from+end-len(m.prefix), len(generated)))])
+	p := prompt{number: number, again: entry != index, words: m.within(from, words)}
 	turn := loadgen.Turn{
 		Messages:   []loadgen.Message{{Role: "user", Content: string(m.buf)}},
 		Input:      metrics.Known(int64(n)),
-		PromptHash: hash,
+		PromptHash: m.hash(m.buf[from:]),
 	}
 	if s.o.Output.Mean > 0 {
 		turn.MaxTokens = m.draw(s.o.Output, 1)
@@ -80,27 +76,26 @@ func (m *maker) make(stream int, index int64) prompt {
 	return p
 }
 
-// fit makes m.buf a text of a drawn length and gives the length. With a deviation, a length that the fixed words leave no room for
+// fit makes m.buf a text of a drawn length and gives the length, and how many words of the opening it has. With a deviation, a length that the fixed words leave no room for
 // is drawn again.
-func (m *maker) fit(prefix, suffix []byte, number uint64) (int, error) {
+func (m *maker) fit(prefix, suffix []byte, number uint64) (n, words int, err error) {
 	if m.s.o.Input.Stddev == 0 {
 		return m.fitTo(prefix, suffix, m.s.o.Input.fixed(), number)
 	}
 	m.buf = append(append(m.buf[:0], prefix...), suffix...)
 	least := max(1, m.s.o.Tokenizer.Count(m.buf))
 	for tries := 0; ; tries++ {
-		n, err := m.fitTo(prefix, suffix, m.draw(m.s.o.Input, least), number)
+		n, words, err = m.fitTo(prefix, suffix, m.draw(m.s.o.Input, least), number)
 		var unfit *tokenize.UnfitError
 		if !errors.As(err, &unfit) || tries == 100 {
-			return n, err
+			return n, words, err
 		}
 	}
 }
 
-func (m *maker) fitTo(prefix, suffix []byte, n int, number uint64) (int, error) {
-	var err error
-	m.buf, err = m.s.fit.FitNumbered(m.buf[:0], prefix, suffix, n, number, m.rng)
-	return n, err
+func (m *maker) fitTo(prefix, suffix []byte, n int, number uint64) (length, words int, err error) {
+	m.buf, words, err = m.s.fit.FitNumbered(m.buf[:0], prefix, suffix, n, number, m.rng)
+	return n, words, err
 }
 
 // draw draws a length of at least least tokens.
@@ -120,30 +115,44 @@ func (m *maker) draw(l Length, least int) int {
 	return least
 }
 
-// openingWords is how many words of an opening a text begins with.
-func openingWords(text []byte) int {
-	words := 0
-	for range bytes.FieldsSeq(text) {
-		if words++; words == tokenize.OpeningWords {
+// within is how many of the first words of the generated text, which follows m.prefix, lie within the window that begins at m.buf[from].
+func (m *maker) within(from, words int) int {
+	for ; words > 0; words-- {
+		end := len(m.prefix)
+		for range words {
+			end += bytes.IndexFunc(m.buf[end:], isLetter)
+			end += wordLength(m.buf[end:])
+		}
+		if m.s.o.Tokenizer.Count(m.buf[from:end]) <= window {
 			break
 		}
 	}
 	return words
 }
 
-// window hashes the first tokens of text, never to 0, and says how many bytes they are. Looking at 512 bytes is enough for any text that is
-// not made of very long tokens.
-func (m *maker) window(text []byte) (hash uint64, end int) {
-	m.ids = m.s.o.Tokenizer.Append(m.ids[:0], text[:min(len(text), 512)])
-	m.ids = m.ids[:min(len(m.ids), window)]
-	m.head, _ = m.s.o.Tokenizer.Decode(m.head[:0], m.ids) // its own ids
+// isLetter reports whether r may stand in a generated word.
+func isLetter(r rune) bool { return r|0x20 >= 'a' && r|0x20 <= 'z' }
+
+func wordLength(text []byte) int {
+	for i, c := range text {
+		if !isLetter(rune(c)) {
+			return i
+		}
+	}
+	return len(text)
+}
+
+// hash hashes the first tokens of text, never to 0. So many bytes are enough for any text that is not made of very long tokens.
+func (m *maker) hash(text []byte) uint64 {
+	const enough = 16 * window
+	m.ids = m.s.o.Tokenizer.Append(m.ids[:0], text[:min(len(text), enough)])
 	h := fnv.New64a()
 	var b [4]byte
-	for _, id := range m.ids {
+	for _, id := range m.ids[:min(len(m.ids), window)] {
 		binary.LittleEndian.PutUint32(b[:], uint32(id))
 		h.Write(b[:])
 	}
-	return max(h.Sum64(), 1), len(m.head)
+	return max(h.Sum64(), 1)
 }
 
 // id is the session's id: the first profiling phase has aiperf's own, other streams name themselves in it, so that no two sessions of a run
