@@ -608,7 +608,7 @@ func TestImpossiblePlansAreRefused(t *testing.T) {
 		{loadgen.Plan{Targets: make([]loadgen.Target, 1)}, "the plan has no phase"},
 		{loadgen.Plan{Targets: make([]loadgen.Target, 1), Phases: []loadgen.Phase{{Name: "a", Requests: 1}}}, `phase "a": concurrency is 0, it must be at least 1`},
 		{loadgen.Plan{Targets: make([]loadgen.Target, 1), Phases: []loadgen.Phase{profiling(1)}},
-			`phase "profiling" has no end: give it a number of requests, a number of sessions or a duration`},
+			`phase "profiling": it has no end: give it a number of requests, a number of sessions or a duration`},
 	} {
 		if _, err := loadgen.Run(t.Context(), &c.plan, loadgen.Deps{}); err == nil || err.Error() != c.want {
 			t.Errorf("error %v, want %s", err, c.want)

@@ -3,6 +3,8 @@ package loadgen
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"prefire/loadgen/wire"
@@ -18,6 +20,10 @@ type Plan struct {
 	Keep    wire.Keep     // KeepText where output tokens are counted by the client
 	// Streams is how many sessions share one HTTP/2 connection.
 	Streams int
+	// Seed is what arrivals, ramps and cancellations are drawn from.
+	Seed uint64
+	// DelayCap bounds the think time before a turn; 0 = no bound.
+	DelayCap time.Duration
 }
 
 // Target is one endpoint address with what the prewarm asks of it.
@@ -28,17 +34,36 @@ type Target struct {
 	ModelsPath string // of the model list; "" = there is none
 }
 
-// Phase is one block of load: a fixed number of sessions in flight until the first stop is reached.
+// Phase is one block of load.
 type Phase struct {
-	Name        string
-	Kind        metrics.Kind
-	Concurrency int
+	Name     string
+	Kind     metrics.Kind
+	Arrivals Arrivals
+	// Concurrency is how many sessions are open at once: exactly so many in a closed loop, at most so many elsewhere, where 0 means no limit.
+	// A session keeps its place between its turns.
+	Concurrency     int
+	ConcurrencyRamp Ramp // from 1
+	// Prefill is how many requests may wait for their first token at once; 0 = no limit.
+	Prefill     int
+	PrefillRamp Ramp          // from 1
 	Requests    int64         // stop after this many requests; 0 = no such stop
 	Sessions    int64         // stop starting sessions after this many; 0 = no such stop
 	Duration    time.Duration // stop sending this long after the phase's start; 0 = no such stop
 	// Grace is how long requests may still run after Duration, or after the user's stop, before they are cut. Negative = without end
 	// (after the user's stop: UserGrace).
 	Grace time.Duration
+	// Seamless: the phase starts when the one before it has sent its last request, not when the last has returned.
+	Seamless bool
+	Cancel   Cancellation
+	// FailedShare ends the run when a larger share of its measured requests has failed, once max(Concurrency, 10) have returned; nil = no
+	// such end.
+	FailedShare *float64
+}
+
+// Cancellation cuts requests on purpose.
+type Cancellation struct {
+	Share float64       // of all requests, 0 to 1
+	Delay time.Duration // from a request's last byte written
 }
 
 // UserGrace bounds the drain after the user's stop where the phase's own grace has no end.
@@ -77,41 +102,92 @@ func (p *Plan) Validate() error {
 	if len(p.Phases) == 0 {
 		return errors.New("the plan has no phase")
 	}
-	for _, ph := range p.Phases {
-		if ph.Concurrency < 1 {
-			return fmt.Errorf("phase %q: concurrency is %d, it must be at least 1", ph.Name, ph.Concurrency)
+	for i := range p.Phases {
+		if err := p.Phases[i].validate(); err != nil {
+			return fmt.Errorf("phase %q: %w", p.Phases[i].Name, err)
 		}
-		if ph.Requests <= 0 && ph.Sessions <= 0 && ph.Duration <= 0 {
-			return fmt.Errorf("phase %q has no end: give it a number of requests, a number of sessions or a duration", ph.Name)
-		}
+	}
+	if p.Phases[0].Seamless {
+		return fmt.Errorf("phase %q is the first and cannot follow another seamlessly", p.Phases[0].Name)
+	}
+	return nil
+}
+
+func (ph *Phase) validate() error {
+	if err := ph.Arrivals.validate(); err != nil {
+		return err
+	}
+	switch {
+	case ph.Concurrency < 0, ph.Arrivals.Mode == Closed && ph.Concurrency < 1:
+		return fmt.Errorf("concurrency is %d, it must be at least 1", ph.Concurrency)
+	case ph.Prefill < 0:
+		return fmt.Errorf("prefill concurrency is %d, it must be at least 1", ph.Prefill)
+	case ph.Concurrency > 0 && ph.Prefill > ph.Concurrency:
+		return fmt.Errorf("prefill concurrency is %d, and no more than the %d sessions at once can wait for a first token", ph.Prefill, ph.Concurrency)
+	case ph.Cancel.Share < 0 || ph.Cancel.Share > 1:
+		return fmt.Errorf("a share of %v of its requests is cancelled, it must lie between 0 and 1", ph.Cancel.Share)
+	case ph.Arrivals.Mode != Scheduled && ph.Requests <= 0 && ph.Sessions <= 0 && ph.Duration <= 0:
+		return errors.New("it has no end: give it a number of requests, a number of sessions or a duration")
 	}
 	return nil
 }
 
 // connections is how many connections to one target the plan's largest phase needs. first is one of them: over HTTP/2 a server may allow
-// fewer requests at once than the plan wants to share a connection, and those beyond would wait on this side.
-func (p *Plan) connections(first *wire.ConnFacts) int {
+// fewer requests at once than the plan wants to share a connection, and those beyond would wait on this side. latency is how long a request
+// takes, as far as it is known.
+func (p *Plan) connections(first *wire.ConnFacts, latency time.Duration) int {
 	n := 0
-	for _, ph := range p.Phases {
-		c := ph.Concurrency
-		if ph.Requests > 0 {
-			c = int(min(int64(c), ph.Requests))
-		}
-		if ph.Sessions > 0 {
-			c = int(min(int64(c), ph.Sessions))
-		}
-		n = max(n, c)
+	for i := range p.Phases {
+		n = max(n, p.Phases[i].atOnce(latency))
 	}
 	// Sessions go round robin over the targets, but slow ones pile up: twice an even share, and never more than all.
 	if t := len(p.Targets); t > 1 {
 		n = min(n, 2*((n+t-1)/t))
 	}
-	if first.Protocol != "HTTP/1.1" {
-		streams := p.Streams
-		if first.Streams > 0 {
-			streams = min(streams, first.Streams)
+	streams := p.streams(first)
+	return (n + streams - 1) / streams
+}
+
+// streams is how many requests share a connection like first.
+func (p *Plan) streams(first *wire.ConnFacts) int {
+	switch {
+	case first.Protocol == "HTTP/1.1":
+		return 1
+	case first.Streams > 0:
+		return min(p.Streams, first.Streams)
+	}
+	return p.Streams
+}
+
+// openedAtFirst bounds the connections that are opened beforehand for arrivals that do not wait for answers; more are opened as the need
+// shows.
+const openedAtFirst = 1024
+
+// atOnce is how many requests of the phase are in flight together, as far as that can be known before it.
+func (ph *Phase) atOnce(latency time.Duration) int {
+	n := ph.Concurrency
+	if ph.Arrivals.Mode != Closed {
+		need := spareConnections + ph.Arrivals.Users
+		if ph.Arrivals.Mode == Paced {
+			need += int(min(math.Ceil(ph.Arrivals.peak()*latency.Seconds()), openedAtFirst))
 		}
-		n = (n + streams - 1) / streams
+		if need = min(need, openedAtFirst); n == 0 || need < n {
+			n = need
+		}
+	}
+	if ph.Cancel.Share > 0 {
+		n += spareConnections // a request that is cut takes its connection with it
+	}
+	if ph.Requests > 0 {
+		n = int(min(int64(n), ph.Requests))
+	}
+	if ph.Sessions > 0 {
+		n = int(min(int64(n), ph.Sessions))
 	}
 	return n
+}
+
+// open reports whether a phase's arrivals do not wait for answers.
+func (p *Plan) open() bool {
+	return slices.ContainsFunc(p.Phases, func(ph Phase) bool { return ph.Arrivals.Mode != Closed })
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"prefire/loadgen/wire"
 	"prefire/metrics"
@@ -72,7 +73,10 @@ func (r *run) prewarm(ctx context.Context, rep *PrewarmReport) error {
 	}
 	for i := range r.plan.Targets {
 		t, w := &r.plan.Targets[i], &rep.Targets[i]
-		n := r.plan.connections(&w.Connections[0]) - 1
+		n := r.plan.connections(&w.Connections[0], r.latency(w)) - 1
+		if r.plan.open() {
+			r.ahead.start(i, 1+max(n, 0), r.plan.streams(&w.Connections[0]))
+		}
 		if n <= 0 {
 			continue
 		}
@@ -85,6 +89,20 @@ func (r *run) prewarm(ctx context.Context, rep *PrewarmReport) error {
 	}
 	rep.End = r.Clock.Now()
 	return nil
+}
+
+// latency is how long a request of the run will take on a target, from its throwaway inference; 0 = not known.
+func (r *run) latency(w *TargetWarmth) time.Duration {
+	pw := &r.plan.Prewarm
+	if !w.Proven || len(w.Inferences) == 0 {
+		return 0
+	}
+	inf := &w.Inferences[len(w.Inferences)-1]
+	tokens := inf.Latency - inf.TTFT
+	if pw.Output > 0 && pw.MaxTokens > 0 {
+		tokens = int64(float64(tokens) * float64(pw.Output) / float64(pw.MaxTokens))
+	}
+	return time.Duration(inf.TTFT + tokens)
 }
 
 // unlessStopped drops an error that is only the user's stop seen from inside.

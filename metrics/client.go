@@ -71,10 +71,10 @@ func (a *Accumulator) ClientReport() ClientReport {
 	defer a.mu.Unlock()
 	c := &a.client
 	r := ClientReport{
-		ReceiveDelayFirst: c.lateFirst.spread(), ReceiveDelayMax: c.lateMax.spread(), SendLate: c.sendLate.spread(), WriteTime: c.writeTime.spread(),
+		ReceiveDelayFirst: c.lateFirst.Spread(), ReceiveDelayMax: c.lateMax.Spread(), SendLate: c.sendLate.Spread(), WriteTime: c.writeTime.Spread(),
 		KernelStamps: part(c.kernel, c.lateFirst.n), TTFTExact: part(c.exact, c.ttftSlack.n),
-		TTFTSlack: c.ttftSlack.spread(), ITLSlack: c.itlSlack.spread(), ITLMissing: part(c.itlMissing, c.itlMissing+c.itlSlack.n),
-		GapSlack: c.gapSlack.spread(), GapsExact: part(c.gapsExact, c.gaps), GapsShared: part(c.gapsShared, c.gaps),
+		TTFTSlack: c.ttftSlack.Spread(), ITLSlack: c.itlSlack.Spread(), ITLMissing: part(c.itlMissing, c.itlMissing+c.itlSlack.n),
+		GapSlack: c.gapSlack.Spread(), GapsExact: part(c.gapsExact, c.gaps), GapsShared: part(c.gapsShared, c.gaps),
 		Truncated: c.truncated, Malformed: c.malformed,
 	}
 	if c.contentReads > 0 {
@@ -183,8 +183,8 @@ func (c *clientSide) histograms() []Histogram {
 // micros is a time in µs in ns.
 func micros(us uint32) float64 { return float64(us) * 1e3 }
 
-// spread is a series of ns in short.
-func (s *Series) spread() Spread {
+// Spread is a series of ns in short.
+func (s *Series) Spread() Spread {
 	if s.n == 0 {
 		return Spread{}
 	}

@@ -50,6 +50,7 @@ const (
 	Trace                          // the http_req_ family
 	Integer                        // values are whole numbers, written without a point in JSONL
 	Internal                       // computed, not exported
+	OpenLoop                       // runs whose arrivals do not wait for answers only
 )
 
 // Group is the console table a metric belongs to.

@@ -56,6 +56,7 @@ func approx(a, b []float64) bool {
 
 func TestValuesOfAStreamedRequest(t *testing.T) {
 	want := map[string][]float64{
+		"time_to_first_token_from_intended": {103}, "request_latency_from_intended": {183},
 		"time_to_first_token": {100}, "time_to_second_token": {10}, "time_to_first_output_token": {120}, "request_latency": {180},
 		"decode_duration": {80}, "inter_token_latency": {10}, "inter_chunk_latency": {10, 10, 60},
 		"output_token_throughput_per_user": {100}, "e2e_output_token_throughput": {50}, "prefill_throughput_per_user": {5120},
@@ -227,8 +228,8 @@ func TestTableIsWhole(t *testing.T) {
 			cold = append(cold, d.Tag)
 		}
 	}
-	want := []string{"time_to_first_token", "time_to_second_token", "time_to_first_output_token", "request_latency", "decode_duration",
-		"inter_token_latency", "inter_chunk_latency", "output_token_throughput_per_user", "e2e_output_token_throughput",
+	want := []string{"time_to_first_token", "time_to_first_token_from_intended", "time_to_second_token", "time_to_first_output_token",
+		"request_latency", "request_latency_from_intended", "decode_duration", "inter_token_latency", "inter_chunk_latency", "output_token_throughput_per_user", "e2e_output_token_throughput",
 		"prefill_throughput_per_user"}
 	if !slices.Equal(cold, want) {
 		t.Errorf("cold requests stay out of %v, want %v", cold, want)
@@ -247,6 +248,10 @@ func TestTableOfARun(t *testing.T) {
 		{Options{Streaming: true}, "time_to_first_token", true},
 		{Options{}, "time_to_first_token", false},
 		{Options{}, "request_latency", true},
+		{Options{}, "request_latency_from_intended", false},
+		{Options{OpenLoop: true}, "request_latency_from_intended", true},
+		{Options{OpenLoop: true}, "time_to_first_token_from_intended", false},
+		{Options{OpenLoop: true, Streaming: true}, "time_to_first_token_from_intended", true},
 		{Options{Streaming: true}, "usage_prompt_tokens_diff_pct", true},
 		{Options{Streaming: true, ServerCounts: true}, "usage_prompt_tokens_diff_pct", false},
 		{Options{Streaming: true, ServerCounts: true}, "usage_prompt_tokens", true},

@@ -1,0 +1,319 @@
+package loadgen
+
+import (
+	"sync/atomic"
+	"time"
+
+	"prefire/loadgen/wire"
+	"prefire/metrics"
+)
+
+// worker runs one session at a time. Its call is the transport's between Start and Done.
+type worker struct {
+	ph       *phase
+	index    int
+	call     wire.Call
+	gen      atomic.Uint32
+	done     chan struct{}
+	sessions chan assignment // of a pacer
+	permits  chan permit     // each has room for one
+	prefills bool            // its request holds a place among those without a first token
+	target   int             // of its session
+	ended    int64           // end of its session's turn before
+	body     []byte
+	bodyErr  error
+	header   []wire.Field
+	out      []byte
+	reason   []byte
+	input    []byte
+	finished Finished
+}
+
+// assignment is a session that a pacer gives to a worker, with how much of it is to be sent.
+type assignment struct {
+	sess  *Session
+	turns int
+	id    string // correlation id; "" = a new one
+}
+
+func (ph *phase) newWorker() *worker {
+	w := &worker{ph: ph, done: make(chan struct{}, 1), sessions: make(chan assignment, 1), permits: make(chan permit, 1)}
+	w.call.Parser, w.call.Obs = ph.Endpoint.Parser(), w
+	w.call.Timeout = ph.plan.Timeout
+	ph.mu.Lock()
+	defer ph.mu.Unlock()
+	w.index = len(ph.workers)
+	ph.workers = append(ph.workers, w)
+	return w
+}
+
+// First is called on the transport's thread.
+func (w *worker) First(*wire.Call) {
+	if w.prefills {
+		w.prefills = false
+		w.ph.run.prefill.release()
+	}
+}
+
+// Done is called on the transport's thread; the channel has room for the one message.
+func (w *worker) Done(*wire.Call) { w.done <- struct{}{} }
+
+// loop keeps one slot of a closed loop filled.
+func (w *worker) loop() {
+	ph := w.ph
+	for ph.slots.acquire(ph.issue) == nil {
+		ok := w.openNext()
+		ph.slots.release()
+		if !ok {
+			return
+		}
+	}
+}
+
+// openNext runs the next session of a closed loop. It reports false where the phase starts no more.
+func (w *worker) openNext() bool {
+	ph := w.ph
+	if ph.run.prefill.acquire(ph.issue) != nil {
+		return false
+	}
+	a, p, ok := ph.nextInLine()
+	if !ok {
+		ph.run.prefill.release()
+		return false
+	}
+	p.at = p.taken
+	w.permits <- p
+	w.session(a)
+	return true
+}
+
+// nextInLine draws the next session and opens it.
+func (ph *phase) nextInLine() (a assignment, p permit, ok bool) {
+	select {
+	case ph.turnstile <- struct{}{}:
+	case <-ph.issue.Done():
+		return a, p, false
+	}
+	defer func() { <-ph.turnstile }()
+	if a.sess, ok = ph.draw(); !ok {
+		return a, p, false
+	}
+	a.turns = len(a.sess.Turns)
+	p, ok = ph.open(a.turns)
+	return a, p, ok
+}
+
+// serve runs the sessions that a pacer gives.
+func (w *worker) serve() {
+	for a := range w.sessions {
+		if w.session(a) {
+			w.ph.slots.release()
+		}
+		w.ph.mu.Lock()
+		w.ph.idle = append(w.ph.idle, w)
+		w.ph.mu.Unlock()
+	}
+}
+
+// session runs one session's turns one after another, on the connection of its first turn where that still stands. It reports false where
+// not even the first was sent. The first permit brings a place among those without a first token.
+func (w *worker) session(a assignment) bool {
+	ph, sess := w.ph, a.sess
+	id := a.id
+	if id == "" {
+		id = ph.NewID()
+	}
+	var history []Message
+	w.call.Conn = 0
+	at := int64(0) // intended time of the turn before
+	for i := range sess.Turns[:a.turns] {
+		turn := &sess.Turns[i]
+		w.prepare(sess, i, id, history)
+		var p permit
+		if i == 0 {
+			p = <-w.permits
+			w.target = p.target
+		} else {
+			p = w.await(turn, at)
+		}
+		if p.refused {
+			if i > 0 {
+				ph.giveUp(a.turns - i)
+			}
+			return i > 0
+		}
+		at = p.at
+		w.send(sess, turn, p, i+1 < a.turns && !sess.Complete)
+		w.ended = w.finished.Record.End
+		if i+1 == a.turns {
+			break
+		}
+		if !sess.Complete {
+			history = append(history, turn.Messages...)
+			if w.finished.Record.Err == nil {
+				history = append(history, Message{Role: "assistant", Content: string(w.finished.Output)})
+			}
+		}
+		w.call.Conn = w.call.Facts.Conn.ID
+	}
+	return true
+}
+
+// await waits until a session's next turn may be sent; before is the intended time of the turn before it.
+func (w *worker) await(turn *Turn, before int64) permit {
+	ph := w.ph
+	end := w.ended
+	at := end + int64(ph.delay(turn))
+	switch {
+	case ph.Arrivals.Mode == Scheduled && turn.Timed:
+		at = max(ph.start+int64(turn.At), 0)
+	case ph.Arrivals.Mode == Users:
+		at = max(end, before+ph.userGap())
+	}
+	if ph.Clock.Until(ph.issue, at) != nil {
+		return permit{refused: true}
+	}
+	if ph.Arrivals.Mode == Paced {
+		if !ph.join(w) {
+			return permit{refused: true}
+		}
+		p := <-w.permits
+		if !p.late {
+			return p
+		}
+		at = p.at
+	}
+	return w.take(at)
+}
+
+// take gets a worker the place and the number of a turn that is due since at.
+func (w *worker) take(at int64) permit {
+	ph := w.ph
+	if ph.run.prefill.acquire(ph.issue) != nil {
+		return permit{refused: true}
+	}
+	p, ok := ph.another()
+	if !ok {
+		ph.run.prefill.release()
+		return p
+	}
+	p.at = at
+	if ph.Arrivals.Mode == Closed {
+		p.at = p.taken
+	}
+	return p
+}
+
+// delay is the think time before a turn.
+func (ph *phase) delay(t *Turn) time.Duration {
+	if c := ph.plan.DelayCap; c > 0 {
+		return min(t.Delay, c)
+	}
+	return t.Delay
+}
+
+// prepare makes the request of a session's turn, all but its number.
+func (w *worker) prepare(sess *Session, i int, id string, history []Message) {
+	ph, turn, r := w.ph, &sess.Turns[i], &w.finished.Record
+	*r = metrics.Record{
+		Session: sess.Index, Turn: int32(i), Phase: int32(ph.index), Kind: ph.Kind, Worker: int32(w.index),
+		ConversationID: sess.ID, RequestID: ph.NewID(), CorrelationID: id,
+		Streaming: ph.Endpoint.Streaming(),
+	}
+	w.countInput(turn, history)
+	if turn.MaxTokens > 0 {
+		r.RequestedOSL = metrics.Known(int64(turn.MaxTokens))
+	}
+	w.header = ph.Header(w.header[:0], r.RequestID, r.CorrelationID)
+	body, err := ph.Endpoint.AppendBody(w.body[:0], turn, history)
+	if w.bodyErr = err; err == nil {
+		w.body = body
+	}
+}
+
+// countInput takes the source's count, or keeps the request's text for the sink to count, history included.
+func (w *worker) countInput(turn *Turn, history []Message) {
+	w.finished.Input = nil
+	if len(history) == 0 && turn.Input.Known {
+		w.finished.Record.In = turn.Input
+		return
+	}
+	w.input = w.input[:0]
+	for _, messages := range [][]Message{history, turn.Messages} {
+		for i := range messages {
+			w.input = append(append(w.input, ' '), messages[i].Content...)
+		}
+	}
+	if len(w.input) > 0 {
+		w.finished.Input = w.input[1:]
+	}
+}
+
+// send sends the prepared turn, waits for its end and hands over its record. more says that the answer goes into another turn.
+func (w *worker) send(sess *Session, turn *Turn, p permit, more bool) {
+	ph, c, r := w.ph, &w.call, &w.finished.Record
+	r.Seq, r.Intended, r.Issued = p.seq, p.at, p.taken
+	if w.bodyErr != nil {
+		ph.run.prefill.release()
+		r.Err = &metrics.Error{Type: "ValueError", Message: w.bodyErr.Error()}
+		r.Start, r.End = r.Issued, ph.Clock.Now()
+		w.hand(nil, nil)
+		return
+	}
+	c.Target, c.Body, c.Header, c.MaxChunks = ph.plan.Targets[w.target].Wire, w.body, w.header, turn.MaxTokens
+	c.Keep, c.CancelAfter = ph.plan.Keep, 0
+	if more {
+		c.Keep = max(c.Keep, wire.KeepText)
+	}
+	if ph.Cancel.cancels(ph.plan.Seed, ph.index, r.Seq) {
+		c.CancelAfter = max(ph.Cancel.Delay, 1) // 0 would be never
+	}
+	ph.Sink.Issued(ph.stream, r.Seq, sess, w.body)
+	unproven := !ph.warm[w.target].Load()
+	w.prefills = true
+	began := ph.Clock.Now()
+	ph.gauge.add(began, 1)
+	ph.Progress.InFlight.Add(1)
+	ph.ahead.up(w.target)
+	w.gen.Store(ph.Transport.Start(c))
+	if ph.cut.Load() {
+		ph.Transport.Cancel(c, w.gen.Load(), ph.why)
+	}
+	<-w.done
+	ph.ahead.down(w.target)
+	if w.prefills {
+		ph.run.prefill.release()
+	}
+	ph.Progress.InFlight.Add(-1)
+	ended := ph.Clock.Now()
+	ph.gauge.add(ended, -1)
+	if f := &c.Facts; f.FirstWrite == 0 {
+		ph.gauge.wait(began, ended)
+	} else {
+		ph.gauge.wait(began, f.FirstWrite)
+		ph.gauge.wait(f.EndAt, ended)
+	}
+	fill(r, c)
+	if unproven {
+		r.Cold |= metrics.ColdFirstInference
+	}
+	if r.Err == nil {
+		ph.warm[w.target].Store(true)
+	}
+	if len(c.Usage) > 0 {
+		if u, ok := ph.Endpoint.Usage(c.Usage); ok {
+			r.Usage = u
+		}
+	}
+	out, reason := texts(c, w.out, w.reason)
+	if reason != nil {
+		w.out, w.reason = out, reason
+	}
+	w.hand(out, reason)
+}
+
+func (w *worker) hand(out, reason []byte) {
+	w.finished.Output, w.finished.Reason = out, reason
+	w.ph.count(&w.finished.Record)
+	w.ph.Sink.Finished(&w.finished)
+}
