@@ -44,6 +44,8 @@ var rules = map[string]rule{
 	"internal/fakellm":      {may: []string{"sse", "tokenize", "loadgen/wire", "loadgen/wire/stamp"}},
 	"internal/archtest":     {offline: true},
 	"internal/parity":       {},
+	"internal/bench":        {may: []string{"internal/fakellm", "loadgen/wire", "loadgen/wire/stamp"}},
+	"cmd/bench":             {may: []string{"internal/bench", "internal/dataset", "loadgen", "loadgen/wire", "metrics", "tokenize"}},
 	"cmd/prefire": {may: []string{"sse", "metrics", "tokenize", "loadgen", "loadgen/wire", "loadgen/wire/stamp", "loadgen/wire/h2",
 		"loadgen/wire/portable", "loadgen/wire/reactor", "internal/endpoint", "internal/dataset", "internal/config", "internal/export", "internal/collect",
 		"internal/fakellm"}},

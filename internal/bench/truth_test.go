@@ -1,0 +1,107 @@
+package bench
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"prefire/internal/fakellm"
+)
+
+// entry is an answer whose request arrived at 1,000,000 and whose three tokens were written at the times given, in µs after that, each write
+// taking 10 µs.
+func entry(id string, at ...int64) fakellm.Entry {
+	e := fakellm.Entry{XRequestID: id, Method: "POST", ArrivedNS: 1_000_000, Writes: []fakellm.Write{{Kind: fakellm.WriteHead}, {Kind: fakellm.WriteRole}}}
+	for i, us := range at {
+		kind := fakellm.WriteContent
+		if i == len(at)-1 {
+			kind = fakellm.WriteFinish
+		}
+		e.Writes = append(e.Writes, fakellm.Write{Kind: kind, BeforeNS: 1_000_000 + us*1000, AfterNS: 1_000_000 + us*1000 + 10_000})
+	}
+	e.Writes = append(e.Writes, fakellm.Write{Kind: fakellm.WriteUsage, BeforeNS: 9e9}, fakellm.Write{Kind: fakellm.WriteDone, BeforeNS: 9e9})
+	return e
+}
+
+func TestTheTruthOfAnEntry(t *testing.T) {
+	e := entry("a", 5000, 6000, 9000)
+	got, ok := TruthOf(&e)
+	want := Truth{TTFTLow: 5_000_000, TTFTHigh: 5_010_000, FirstLow: 6_000_000, FirstHigh: 6_010_000, ITLLow: 1_995_000, ITLHigh: 2_005_000, Chunks: 3}
+	if !ok || got != want {
+		t.Errorf("%+v (%v), want %+v", got, ok, want)
+	}
+	e = entry("a", 5000)
+	if got, ok := TruthOf(&e); !ok || got.Chunks != 1 || !math.IsNaN(got.ITLLow) || !math.IsNaN(got.ITLHigh) || got.TTFTHigh != 5_010_000 {
+		t.Errorf("one chunk: %+v (%v)", got, ok)
+	}
+	e = entry("a")
+	if got, ok := TruthOf(&e); ok {
+		t.Errorf("an answer without text has the truth %+v", got)
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct{ v, want float64 }{{9, -1}, {10, 0}, {15, 0}, {20, 0}, {23, 3}} {
+		if got := Distance(c.v, 10, 20); got != c.want {
+			t.Errorf("%v from [10, 20]: %v, want %v", c.v, got, c.want)
+		}
+	}
+}
+
+func TestCompare(t *testing.T) {
+	e := entry("a", 5000, 6000, 9000)
+	truth, _ := TruthOf(&e)
+	log := map[string]Truth{"a": truth, "b": truth, "c": truth, "d": truth}
+	const start = 990_000 // the request left 10 µs before it arrived
+	c := Compare([]Measured{
+		// Exact: the first token arrived at 6,005,000.
+		{ID: "a", Stated: true, Start: start, TTFT: 5_015_000, ITL: 2_000_000},
+		// Read 2 ms late, and says that it may be 2 ms less; its ITL is 1 ms off where it says 1.
+		{ID: "b", Stated: true, Start: start, TTFT: 7_015_000, TTFTBound: 2_000_000, ITL: 3_000_000, ITLBound: 1_000_000},
+		// 3 ms late where it says 1, and 2 ms off in ITL where it says none.
+		{ID: "c", Stated: true, Start: start, TTFT: 8_015_000, TTFTBound: 1_000_000, ITL: 5_000},
+		// Before the server wrote it; no ITL.
+		{ID: "d", Stated: true, Start: start, TTFT: 4_010_000, ITL: math.NaN()},
+		{ID: "nowhere", TTFT: 1},
+	}, log)
+	if c.Matched != 4 || c.Unmatched != 1 {
+		t.Errorf("%d matched, %d not; want 4 and 1", c.Matched, c.Unmatched)
+	}
+	// Distances from [5,000,000; 5,010,000]: 5,000, 2,005,000, 3,005,000, -990,000.
+	want := Errors{Count: 4, Mean: 1.00625, Avg: 1.50125, P99: 2.975, Max: 3.005, Stated: true, Exact: 2, Outside: 2}
+	if g := c.TTFT; g.Count != want.Count || !same(g.Mean, want.Mean) || !same(g.Avg, want.Avg) || !same(g.P99, want.P99) || !same(g.Max, want.Max) ||
+		g.Exact != want.Exact || g.Outside != want.Outside || !g.Stated {
+		t.Errorf("TTFT %+v, want %+v", g, want)
+	}
+	// From [1,995,000; 2,005,000]: 0, 995,000, -1,990,000.
+	want = Errors{Count: 3, Mean: -0.995 / 3, Avg: 2.985 / 3, Max: 1.99, Exact: 2, Outside: 1}
+	if g := c.ITL; g.Count != want.Count || !same(g.Mean, want.Mean) || !same(g.Avg, want.Avg) || !same(g.Max, want.Max) || g.Exact != want.Exact || g.Outside != want.Outside {
+		t.Errorf("ITL %+v, want %+v", g, want)
+	}
+	// A tool that states nothing is not outside of anything.
+	c = Compare([]Measured{{ID: "a", TTFT: 99_000_000, ITL: 99_000_000}}, log)
+	if c.TTFT.Stated || c.TTFT.Outside != 0 || c.TTFT.Exact != 0 || c.ITL.Outside != 0 || !same(c.TTFT.Max, 93.99) {
+		t.Errorf("without bounds: %+v", c)
+	}
+}
+
+func TestTheLogIsReadByRequestID(t *testing.T) {
+	var text strings.Builder
+	for _, e := range []fakellm.Entry{
+		{Method: "GET", ArrivedNS: 5}, entry("a", 1, 2), entry("twice", 1, 2), entry("twice", 1, 2), entry("twice", 1, 2), {Method: "POST", ArrivedNS: 700_000}, entry("empty"),
+	} {
+		line, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(append(line, '\n'))
+	}
+	log, first, err := ReadLog(strings.NewReader(text.String()))
+	if err != nil || len(log) != 1 || log["a"].Chunks != 2 || first != 700_000 {
+		t.Errorf("%+v, first at %d, %v; want one entry of two chunks and the first inference at 700000", log, first, err)
+	}
+	if _, _, err := ReadLog(strings.NewReader("{\n")); err == nil {
+		t.Error("half a line is read without an error")
+	}
+}
