@@ -246,6 +246,7 @@ func (b *bench) statisticsFacts(r *export.Run) export.Object {
 func (b *bench) clientFacts(c metrics.ClientReport, verdicts []verdict) export.Object {
 	o := export.Object{
 		{Key: "transport", Value: b.health.Client},
+		{Key: "loops", Value: b.health.Loops},
 		{Key: "kernel_stamps", Value: b.health.KernelStamps},
 		{Key: "connections_dialled", Value: b.health.Dialled},
 		{Key: "probes", Value: b.health.Probes},

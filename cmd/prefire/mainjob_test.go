@@ -186,8 +186,8 @@ func TestTheResultNamesTheTransport(t *testing.T) {
 	} {
 		s, dir := serve(t, c.server), t.TempDir()
 		must(t, profileArgs(s.URL(), dir, append(c.flags, "--concurrency", "1", "--request-count", "1")...)...)
-		if got := readSummary(t, dir).Prefire.Client.Transport; got != c.want {
-			t.Errorf("%s: the transport was %s, want %s", c.name, got, c.want)
+		if got := readSummary(t, dir).Prefire.Client; got.Transport != c.want || got.Loops > 0 != (c.want == "reactor") {
+			t.Errorf("%s: the transport was %s with %d loops, want %s", c.name, got.Transport, got.Loops, c.want)
 		}
 	}
 }

@@ -111,6 +111,7 @@ type summary struct {
 		}
 		Client struct {
 			Transport string
+			Loops     int
 			Verdicts  []struct {
 				Claim string
 				Good  bool

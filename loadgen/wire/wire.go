@@ -260,6 +260,7 @@ type Probe struct {
 // Health is what a transport says of itself.
 type Health struct {
 	Client       string // portable, reactor, fake
+	Loops        int    // of the reactor at the end; 0 = it is another client
 	KernelStamps bool   // all its connections so far have them
 	Open         int    // connections now
 	Dialled      int64  // connections opened since the start, Open's counted

@@ -335,6 +335,62 @@ func (c *conn) stale() bool {
 	return true
 }
 
+// move gives an idle connection to another loop, and the call that it was taken for.
+func (c *conn) move(to *loop, o *op) {
+	l, p, call, gen := c.l, c.pool, o.call, o.gen
+	c.deregister()
+	delete(p.conns, c.facts.ID)
+	kept := p.keep > 0
+	if kept {
+		p.keep--
+	}
+	l.count.open.Add(-1)
+	l.flight.Add(-1)
+	to.flight.Add(1)
+	probe := p.probe
+	if !to.post(op{do: func() { to.adopt(c, kept, probe, call, gen) }}) {
+		to.flight.Add(-1)
+		c.release()
+		l.hub.leave(c.facts.ID)
+		l.refuse(call)
+	}
+}
+
+// adopt takes a connection of another loop, and begins the call on it.
+func (l *loop) adopt(c *conn, kept bool, probe wire.Probe, call *wire.Call, gen uint32) {
+	p := l.pool(call.Target)
+	c.l, c.pool = l, p
+	l.count.open.Add(1)
+	if kept {
+		p.keep++
+		p.probe = probe
+		l.keepLooking()
+	}
+	p.conns[c.facts.ID] = c
+	l.hub.settle(c.facts.ID, l)
+	if c.register() != nil { // the system has no room for another watch
+		p.drop(c)
+		c = nil
+	}
+	if l.closed {
+		if c != nil {
+			p.drop(c)
+		}
+		l.flight.Add(-1)
+		l.refuse(call)
+		return
+	}
+	p.begin(l.begin(call, gen), c)
+}
+
+// deregister ends what register began.
+func (c *conn) deregister() {
+	if c.fd < len(c.l.byFD) && c.l.byFD[c.fd] == c {
+		c.l.byFD[c.fd] = nil
+		_ = unix.EpollCtl(c.l.ep, unix.EPOLL_CTL_DEL, c.fd, nil) // it is in there
+	}
+}
+
 // release gives the socket back to the system.
 func (c *conn) release() {
 	if c.fd >= 0 {
@@ -353,6 +409,7 @@ func (c *conn) close() {
 	}
 	if c.state != dialling && c.state != connecting {
 		c.l.count.open.Add(-1)
+		c.l.hub.leave(c.facts.ID)
 	}
 	c.letGo()
 	c.l.timers.unset(&c.timer)

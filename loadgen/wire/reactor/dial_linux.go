@@ -21,8 +21,7 @@ import (
 // dial makes a connection for p. Its end, good or bad, comes in a later turn.
 func (l *loop) dial(p *pool) *conn {
 	l.budget -= dialCost
-	l.lastID++
-	c := newConn(p, l.lastID)
+	c := newConn(p, wire.ConnID(l.hub.lastID.Add(1)))
 	host, port, err := net.SplitHostPort(p.target.Addr)
 	if err == nil {
 		c.host = host
@@ -265,6 +264,7 @@ func (c *conn) connected() {
 		}
 	}
 	c.state = idle
+	l.hub.settle(f.ID, l)
 	l.count.dialled.Add(1)
 	l.count.open.Add(1)
 	if !f.KernelStamps {

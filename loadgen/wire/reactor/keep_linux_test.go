@@ -59,7 +59,8 @@ func shut(t *testing.T, tr *Transport) {
 // on runs f on the loop and waits for it.
 func on(tr *Transport, f func(l *loop)) {
 	done := make(chan struct{})
-	if tr.loop.post(op{do: func() { defer close(done); f(tr.loop) }}) {
+	l := tr.hub.loops()[0]
+	if l.post(op{do: func() { defer close(done); f(l) }}) {
 		<-done
 	}
 }

@@ -48,6 +48,8 @@ type op struct {
 	call *wire.Call
 	gen  uint32
 	why  wire.Cause
+	seat bool   // of a start: a ready connection is promised
+	hops int    // of a start, how often it was passed on; of a cancel, how many loops it was given to
 	at   int64  // of a cancel: when it was asked for
 	do   func() // of opDo
 }
@@ -65,6 +67,8 @@ const (
 // comes alone costs a third less.
 type loop struct {
 	o       Options
+	hub     *hub
+	index   int             // among the hub's
 	ctx     context.Context // of the helpers
 	stop    context.CancelFunc
 	helpers sync.WaitGroup // goroutines that look names up, or dial
@@ -75,7 +79,8 @@ type loop struct {
 	asleep bool // the loop is parked, or about to be, and must be woken
 	ended  bool // nothing more is taken
 
-	count struct{ open, dialled, probes, fell, plain atomic.Int64 }
+	count  struct{ open, dialled, probes, fell, plain atomic.Int64 }
+	flight atomic.Int64 // calls given to it that are not over
 
 	// The rest is the loop's own.
 	ep, wake, alarm int // epoll, eventfd, timerfd
@@ -101,12 +106,13 @@ type loop struct {
 	openings        map[*opening]struct{}
 	spare           []*request
 	keeper          timer
-	lastID          wire.ConnID
+	load            load
 	closed          bool
 }
 
-func newLoop(o Options) (*loop, error) {
-	l := &loop{o: o, gone: make(chan struct{}), buf: make([]byte, readSize), ep: -1, wake: -1, alarm: -1, quiet: -1,
+func newLoop(h *hub, index int) (*loop, error) {
+	o := h.o
+	l := &loop{o: o, hub: h, index: index, gone: make(chan struct{}), buf: make([]byte, readSize), ep: -1, wake: -1, alarm: -1, quiet: -1,
 		pools: map[*wire.Target]*pool{}, active: map[*wire.Call]*request{}, openings: map[*opening]struct{}{}}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.keeper.fire = l.keepReady
@@ -201,14 +207,15 @@ func (l *loop) turn() {
 	}
 	l.goOn()
 	l.take()
-	for now := l.now(); ; {
-		t := l.timers.due(now)
-		if t == nil {
-			break
-		}
+	now := l.now()
+	for t := l.timers.due(now); t != nil; t = l.timers.due(now) {
 		t.fire()
 	}
-	l.arm()
+	l.arm(now)
+	if l.load.turn(now) && l.hub.lighter(l) == nil {
+		// Where the system refuses another, there are as many as there can be.
+		_ = l.hub.grow()
+	}
 }
 
 // wait takes the events there are. Where there are none, and no work is left, it parks the loop in Go's poller, of which the epoll
@@ -226,7 +233,9 @@ func (l *loop) wait() int {
 	}
 	l.asleep = true
 	l.mu.Unlock()
+	from := l.now()
 	_ = l.parker.Read(l.pollFunc) // it fails only after Close, which is the loop's own last act
+	l.load.parked += l.now() - from
 	return l.n
 }
 
@@ -287,14 +296,16 @@ func (l *loop) take() {
 		l.mu.Unlock()
 	}
 	for l.nextOp < len(l.ops) && l.budget > 0 {
-		o := l.ops[l.nextOp]
+		o := &l.ops[l.nextOp]
 		l.nextOp++
 		switch o.kind {
 		case opStart:
-			l.start(o.call, o.gen)
+			l.start(o)
 		case opCancel:
 			if r := l.active[o.call]; r != nil && r.gen == o.gen {
 				r.cancel(o.why, o.at)
+			} else {
+				l.hub.cancel(*o)
 			}
 		default:
 			o.do()
@@ -304,12 +315,11 @@ func (l *loop) take() {
 
 // arm sets the timerfd to the earliest timer, where it is not set to that or an earlier time already. A time that has gone by meanwhile
 // costs one turn for nothing.
-func (l *loop) arm() {
+func (l *loop) arm(now int64) {
 	next := l.timers.next()
 	if next == 0 {
 		return
 	}
-	now := l.now()
 	if now >= l.armed {
 		l.armed = 0
 	}
@@ -321,12 +331,38 @@ func (l *loop) arm() {
 	_ = unix.TimerfdSettime(l.alarm, 0, &spec, nil) // it cannot fail: the descriptor and the time are valid
 }
 
-// start begins a call.
-func (l *loop) start(c *wire.Call, gen uint32) {
+// start begins a call: on a ready connection of this loop's, else on another loop's, else on one that is made ready.
+func (l *loop) start(o *op) {
+	c := o.call
 	if l.closed {
+		l.flight.Add(-1)
 		l.refuse(c)
 		return
 	}
+	if !Serves(c.Target) {
+		l.begin(c, o.gen).fail(notServed(c.Target))
+		return
+	}
+	p := l.pool(c.Target)
+	ready := p.take(c.Conn, o.seat)
+	switch {
+	case ready != nil && ready.facts.ID != c.Conn && !ready.listed:
+		if to := l.hub.lighter(l); to != nil {
+			ready.move(to, o)
+			return
+		}
+	case ready == nil && o.hops == 0 && len(l.hub.loops()) > 1:
+		if to := l.hub.promised(c.Target, l); to != nil {
+			l.flight.Add(-1)
+			l.hub.start(to, c, o.gen, true, 1)
+			return
+		}
+	}
+	p.begin(l.begin(c, o.gen), ready)
+}
+
+// begin makes a request of a call.
+func (l *loop) begin(c *wire.Call, gen uint32) *request {
 	var r *request
 	if n := len(l.spare); n > 0 {
 		r, l.spare = l.spare[n-1], l.spare[:n-1]
@@ -335,15 +371,7 @@ func (l *loop) start(c *wire.Call, gen uint32) {
 	}
 	r.call, r.gen = c, gen
 	l.active[c] = r
-	if !Serves(c.Target) {
-		r.fail(notServed(c.Target))
-		return
-	}
-	r.pool = l.pool(c.Target)
-	if c.Timeout > 0 {
-		l.timers.set(&r.timeout, c.Facts.Ready+int64(c.Timeout))
-	}
-	r.pool.place(r)
+	return r
 }
 
 // refuse ends a call that came after Close.
@@ -358,7 +386,7 @@ func (l *loop) refuse(c *wire.Call) {
 func (l *loop) pool(target *wire.Target) *pool {
 	p := l.pools[target]
 	if p == nil {
-		p = &pool{l: l, target: target, conns: map[wire.ConnID]*conn{}}
+		p = &pool{l: l, target: target, free: &l.hub.seats(target)[l.index], conns: map[wire.ConnID]*conn{}}
 		l.pools[target] = p
 	}
 	return p

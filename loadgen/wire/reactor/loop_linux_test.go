@@ -150,7 +150,7 @@ func TestLateDial(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- tr.Close(context.Background()) }()
 	wiretest.Wait(t, "Done", w.Ended)
-	<-tr.loop.gone // the dial outlives the loop
+	<-tr.hub.loops()[0].gone // the dial outlives the loop
 	held <- struct{}{}
 	wiretest.Wait(t, "the end of the connection", gone)
 	if err := wiretest.Wait(t, "the end of Close", ended); err != nil {

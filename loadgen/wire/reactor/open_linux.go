@@ -8,15 +8,16 @@ import (
 	"prefire/loadgen/wire"
 )
 
-// opening is one Open under way. Its connections are no pool's until all are there.
+// opening is one loop's part of an Open under way. Its connections are no pool's until those of all parts are there.
 type opening struct {
 	l     *loop
 	pool  *pool
 	probe wire.Probe
 	n     int // asked for
-	there int // ready
+	got   int // ready
 	conns []*conn
 	over  bool
+	there chan struct{} // closed when all are ready
 
 	// Of these the caller reads after done is closed.
 	facts []wire.ConnFacts
@@ -24,8 +25,12 @@ type opening struct {
 	done  chan struct{}
 }
 
-func (o *opening) begin(l *loop, target *wire.Target) {
-	o.l = l
+func newOpening(l *loop, probe wire.Probe, n int) *opening {
+	return &opening{l: l, probe: probe, n: n, conns: make([]*conn, 0, n), there: make(chan struct{}), done: make(chan struct{})}
+}
+
+func (o *opening) begin(target *wire.Target) {
+	l := o.l
 	if l.closed {
 		o.fail(errClosed)
 		return
@@ -38,16 +43,23 @@ func (o *opening) begin(l *loop, target *wire.Target) {
 	o.next()
 }
 
-// next dials as many as may be under way at once, and ends the opening when all are ready.
+// next dials as many as may be under way at once, and says when all are ready.
 func (o *opening) next() {
-	for len(o.conns) < o.n && len(o.conns)-o.there < openAtOnce {
+	for len(o.conns) < o.n && len(o.conns)-o.got < openAtOnce {
 		c := o.l.dial(o.pool)
 		c.opening = o
 		o.conns = append(o.conns, c)
 		c.limit.fire = func() { o.late(c) }
 		o.l.timers.set(&c.limit, o.l.now()+int64(openLimit))
 	}
-	if o.there < o.n {
+	if o.got == o.n {
+		close(o.there)
+	}
+}
+
+// commit gives the connections to the pool.
+func (o *opening) commit() {
+	if o.over {
 		return
 	}
 	o.end(nil)
@@ -58,16 +70,14 @@ func (o *opening) next() {
 		o.facts = append(o.facts, c.facts)
 		p.add(c)
 	}
-	if o.l.keeper.rank == 0 {
-		o.l.timers.set(&o.l.keeper, o.l.now()+int64(keepEvery))
-	}
+	o.l.keepLooking()
 	close(o.done)
 }
 
 // ready takes one connection that is dialled and probed.
 func (o *opening) ready(c *conn) {
 	o.l.timers.unset(&c.limit)
-	o.there++
+	o.got++
 	o.next()
 }
 
@@ -94,7 +104,5 @@ func (o *opening) fail(err error) {
 
 func (o *opening) end(err error) {
 	o.over, o.err = true, err
-	if o.l != nil {
-		delete(o.l.openings, o)
-	}
+	delete(o.l.openings, o)
 }

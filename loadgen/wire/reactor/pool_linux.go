@@ -4,6 +4,7 @@ package reactor
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"prefire/loadgen/wire"
@@ -17,13 +18,17 @@ type pool struct {
 	keep   int   // connections to have ready or in use; what Open was asked for
 	pause  int64 // no dial of the pool's own before this time
 	conns  map[wire.ConnID]*conn
-	idle   []*conn // ready, the one used last at the end
-	making []*conn // dialled, or probed: those that requests may wait for
+	idle   []*conn       // ready, the one used last at the end
+	free   *atomic.Int64 // as many, less those that are promised
+	making []*conn       // dialled, or probed: those that requests may wait for
 }
 
 // take gives a ready connection, or nil: the one named, if it is free, else the one used last, which is the furthest from the server's idle
-// limit. One that the server has closed meanwhile is dropped on the way.
-func (p *pool) take(id wire.ConnID) *conn {
+// limit. One that the server has closed meanwhile is dropped on the way. seat is a promise, kept or broken by this.
+func (p *pool) take(id wire.ConnID, seat bool) *conn {
+	if seat {
+		p.free.Add(1)
+	}
 	for len(p.idle) > 0 {
 		i := len(p.idle) - 1
 		if id != 0 {
@@ -35,7 +40,7 @@ func (p *pool) take(id wire.ConnID) *conn {
 			id = 0
 		}
 		c := p.idle[i]
-		p.idle = slices.Delete(p.idle, i, i+1)
+		p.unready(i)
 		if !c.stale() {
 			return c
 		}
@@ -44,9 +49,30 @@ func (p *pool) take(id wire.ConnID) *conn {
 	return nil
 }
 
-// place finds r a connection: a ready one; else one that is being made ready and that nobody waits for; else one dialled for it.
-func (p *pool) place(r *request) {
-	if c := p.take(r.call.Conn); c != nil {
+// addReady takes c among those that are to be had.
+func (p *pool) addReady(c *conn) {
+	p.idle = append(p.idle, c)
+	p.free.Add(1)
+}
+
+// unready takes a connection out of those that are to be had.
+func (p *pool) unready(i int) {
+	p.idle = slices.Delete(p.idle, i, i+1)
+	p.free.Add(-1)
+}
+
+// begin begins r's time, and sends it on c, or has one found where c is nil.
+func (p *pool) begin(r *request, c *conn) {
+	r.pool = p
+	if t := r.call.Timeout; t > 0 {
+		p.l.timers.set(&r.timeout, r.call.Facts.Ready+int64(t))
+	}
+	p.place(r, c)
+}
+
+// place sends r on c, a ready connection; else on one that is being made ready and that nobody waits for; else on one dialled for it.
+func (p *pool) place(r *request, c *conn) {
+	if c != nil {
 		var cold wire.Cold
 		if c.uses == 0 {
 			cold = wire.FirstUse
@@ -142,7 +168,7 @@ func (p *pool) probed(c *conn, e *wire.Error, keeps bool) {
 	c.owner = nil
 	p.drop(c)
 	if r != nil {
-		p.place(r)
+		p.place(r, p.take(r.call.Conn, false))
 	}
 }
 
@@ -153,7 +179,7 @@ func (p *pool) ready(c *conn) {
 	c.fresh, c.owner = false, nil
 	switch {
 	case r == nil:
-		p.idle = append(p.idle, c)
+		p.addReady(c)
 	case fresh:
 		r.assign(c, wire.Dialled)
 	default:
@@ -179,7 +205,7 @@ func (p *pool) add(c *conn) {
 		return
 	}
 	p.conns[c.facts.ID] = c
-	p.idle = append(p.idle, c)
+	p.addReady(c)
 }
 
 // give takes a connection back after an answer that left it usable.
@@ -189,7 +215,7 @@ func (p *pool) give(c *conn) {
 		p.drop(c)
 		return
 	}
-	p.idle = append(p.idle, c)
+	p.addReady(c)
 }
 
 // drop closes a connection for good and has another made ready in its place.
@@ -203,7 +229,7 @@ func (p *pool) drop(c *conn) {
 // without a pause.
 func (p *pool) gone(c *conn) {
 	if i := slices.Index(p.idle, c); i >= 0 {
-		p.idle = slices.Delete(p.idle, i, i+1)
+		p.unready(i)
 	}
 	delete(p.conns, c.facts.ID)
 	c.close()
@@ -251,8 +277,16 @@ func (p *pool) shut() {
 	for _, c := range p.conns {
 		c.close()
 	}
+	p.free.Add(-int64(len(p.idle)))
 	p.making, p.idle = nil, nil
 	clear(p.conns)
+}
+
+// keepLooking has the loop look after its pools from now on.
+func (l *loop) keepLooking() {
+	if l.keeper.rank == 0 && !l.closed {
+		l.timers.set(&l.keeper, l.now()+int64(keepEvery))
+	}
 }
 
 // keepReady looks after all pools, again and again.
@@ -293,6 +327,7 @@ func (p *pool) refresh() {
 	}
 	clear(p.idle[len(kept):])
 	p.idle = kept
+	p.free.Add(-int64(len(again)))
 	for _, c := range again {
 		p.making = append(p.making, c)
 		p.l.timers.set(&c.timer, now+int64(probeLimit))

@@ -96,8 +96,9 @@ func (r *request) again(c *conn) bool {
 	f := &r.call.Facts
 	f.Attempts, f.Cold, f.FirstWrite, f.LastWrite, f.Sent = 2, r.cold, 0, 0, 0
 	r.call.Restart()
-	r.pool.drop(c)
-	r.pool.place(r)
+	p := r.pool
+	p.drop(c)
+	p.place(r, p.take(r.call.Conn, false))
 	return true
 }
 
@@ -132,6 +133,7 @@ func (r *request) finish(c *conn, s wire.Stamp, e *wire.Error, keeps bool) {
 	l.timers.unset(&r.timeout)
 	l.timers.unset(&r.plan)
 	delete(l.active, call)
+	l.flight.Add(-1)
 	l.count.fell.Add(int64(call.Facts.StampsFell))
 	p := r.pool
 	r.call, r.pool, r.conn = nil, nil, nil

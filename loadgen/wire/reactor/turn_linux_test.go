@@ -22,10 +22,12 @@ import (
 
 // pairConn is a loop that no goroutine runs, a connection of it on which call has been begun, and the server's end of it.
 func pairConn(tb testing.TB, clock wire.Clock, call *wire.Call) (l *loop, c *conn, peer int) {
-	l, err := newLoop(Options{Clock: clock, Resolver: names(func(context.Context, string) ([]netip.Addr, error) { return nil, nil })})
+	h := newHub(Options{Clock: clock, Resolver: names(func(context.Context, string) ([]netip.Addr, error) { return nil, nil })})
+	l, err := newLoop(h, 0)
 	if err != nil {
 		tb.Fatal(err)
 	}
+	h.list.Store(&[]*loop{l})
 	tb.Cleanup(func() { l.stop(); l.helpers.Wait(); l.closeAll() })
 	call.Target = &wire.Target{Scheme: "http", Host: "a.test", Addr: "a.test:1", Path: "/"}
 	c = addPair(tb, l, l.pool(call.Target), 1)
@@ -47,7 +49,7 @@ func addPair(tb testing.TB, l *loop, p *pool, id wire.ConnID) *conn {
 		tb.Fatal(err)
 	}
 	p.conns[id] = c
-	p.idle = append(p.idle, c)
+	p.addReady(c)
 	l.count.open.Add(1)
 	tb.Cleanup(func() { c.close(); unix.Close(fds[1]) })
 	return c
@@ -241,7 +243,7 @@ func TestArm(t *testing.T) {
 		{func() { l.timers.set(a, 1000*sec) }, 1000 * sec, 600 * sec},
 	} {
 		step.do()
-		l.arm()
+		l.arm(l.now())
 		if l.armed != step.armed || set() != step.about {
 			t.Errorf("step %d: armed for %d, in %d, want %d, %d", i, l.armed, set(), step.armed, step.about)
 		}
