@@ -12,8 +12,8 @@ const (
 	SeverityHigh   Severity = "high"
 )
 
-// severity is high over 10 %, medium from 2 %.
-func severity(percent float64) Severity {
+// SeverityOf is the severity of a change in %: high over 10, medium from 2.
+func SeverityOf(percent float64) Severity {
 	switch {
 	case percent > 10:
 		return SeverityHigh
@@ -70,21 +70,21 @@ func (a *Accumulator) Cold() ColdReport {
 			continue
 		}
 		r.With = append(r.With, res)
-		if hot := a.hot[i]; a.judges(d.Tag) && hot.n > 0 && hot.mean() != 0 {
-			worst, known = max(worst, 100*math.Abs(all.mean()/hot.mean()-1)), true
+		if hot := a.hot[i]; JudgesCold(d.Tag, a.o.Streaming) && hot.n > 0 && hot.mean() != 0 {
+			worst, known = max(worst, 100*math.Abs(all.mean()-hot.mean())/hot.mean()), true
 		}
 	}
 	if !known {
 		r.Severity = SeverityHigh
 		return r
 	}
-	r.Severity, r.Change = severity(worst), &worst
+	r.Severity, r.Change = SeverityOf(worst), &worst
 	return r
 }
 
-// judges reports whether a metric's average decides how severe the cold requests are.
-func (a *Accumulator) judges(tag string) bool {
-	if a.o.Streaming {
+// JudgesCold reports whether a metric's average decides how severe the cold requests of a run are.
+func JudgesCold(tag string, streaming bool) bool {
+	if streaming {
 		return tag == tagTTFT || tag == "prefill_throughput_per_user"
 	}
 	return tag == "request_latency" || tag == "e2e_output_token_throughput"

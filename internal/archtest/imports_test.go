@@ -42,13 +42,14 @@ var rules = map[string]rule{
 	"internal/export":       {may: []string{"internal/orjson", "metrics"}, offline: true},
 	"internal/collect":      {may: []string{"loadgen", "metrics", "internal/export"}, offline: true},
 	"internal/fakellm":      {may: []string{"sse", "tokenize", "loadgen/wire", "loadgen/wire/stamp"}},
+	"internal/procedure":    {may: []string{"loadgen", "metrics"}, offline: true},
 	"internal/archtest":     {offline: true},
 	"internal/parity":       {},
 	"internal/bench":        {may: []string{"internal/fakellm", "loadgen/wire", "loadgen/wire/stamp"}},
 	"cmd/bench":             {may: []string{"internal/bench", "internal/dataset", "loadgen", "loadgen/wire", "metrics", "tokenize"}},
 	"cmd/prefire": {may: []string{"sse", "metrics", "tokenize", "loadgen", "loadgen/wire", "loadgen/wire/stamp", "loadgen/wire/h2",
 		"loadgen/wire/portable", "loadgen/wire/reactor", "internal/endpoint", "internal/dataset", "internal/config", "internal/export", "internal/collect",
-		"internal/fakellm"}},
+		"internal/fakellm", "internal/procedure"}},
 }
 
 // shared are the packages that any test may import: servers and transports to test against, and the decoder that reads what they send.
