@@ -82,6 +82,9 @@ func (d *Decoder) Next(ev *Event) (bool, error) {
 	if d.emitted {
 		d.clear()
 	}
+	if d.single(ev) {
+		return true, nil
+	}
 	for {
 		line, ok, err := d.line()
 		if err != nil || !ok {
@@ -98,6 +101,30 @@ func (d *Decoder) Next(ev *Event) (bool, error) {
 		d.emit(ev, false)
 		return true, nil
 	}
+}
+
+// single takes the usual event where it lies whole at the front of the input, without copying it: one data line that ends at LF, and a blank
+// line that does too.
+func (d *Decoder) single(ev *Event) bool {
+	const name = "data:"
+	between := d.started && !d.afterCR && d.size == 0 && len(d.pend) == 0 // no line of an event was read
+	if !between || len(d.in) < len(name) || string(d.in[:len(name)]) != name {
+		return false
+	}
+	end := bytes.IndexByte(d.in, '\n')
+	if end < 0 || end+1 >= len(d.in) || d.in[end+1] != '\n' || end > d.bound() {
+		return false
+	}
+	data := d.in[len(name):end]
+	if bytes.IndexByte(data, '\r') >= 0 {
+		return false
+	}
+	if len(data) > 0 && data[0] == ' ' {
+		data = data[1:]
+	}
+	*ev = Event{Data: data}
+	d.in = d.in[end+2:]
+	return true
 }
 
 // Finish ends the stream: it reports an event that lacks only the blank line at its end, if there is one.

@@ -1,5 +1,5 @@
-// Package endpoint makes request bodies and headers, and reads answers, for each type of inference endpoint. It opens nothing and keeps
-// no state between requests.
+// Package endpoint makes request bodies and headers, and reads answers, for each type of inference endpoint. It opens nothing, and what it
+// gives for one request does not depend on any other.
 package endpoint
 
 import (
@@ -80,4 +80,4 @@ func NewChat(o Options) (*Chat, error) {
 func (c *Chat) Streaming() bool { return c.streaming }
 
 // Parser returns a parser of chat answers, streamed and whole.
-func (c *Chat) Parser() wire.Parser { return parser{} }
+func (c *Chat) Parser() wire.Parser { return new(parser) }

@@ -8,15 +8,15 @@ import (
 	"prefire/loadgen/wire"
 )
 
-// parser reads chat answers. It scans the usual shapes itself, without allocating, and hands everything else to encoding/json: both give
-// the same result for any input.
+// parser reads chat answers. An event that is like the one before it is read by comparing; the usual shapes are walked, without allocating;
+// everything else goes to encoding/json. All three give the same result for any input.
 //
 // An answer whose object is missing or empty is read, for servers that leave it out; another object than chat.completion and
 // chat.completion.chunk is Malformed: it is another API's answer, whose text would be guessed at. A usage object counts in both cases.
-type parser struct{}
+type parser struct{ last repeat }
 
 // Event reads one event of a stream. An event named error is a Fault whatever it holds.
-func (parser) Event(name, data []byte, d *wire.Delta) wire.Class {
+func (p *parser) Event(name, data []byte, d *wire.Delta) wire.Class {
 	data = bytes.TrimSpace(data)
 	if len(name) > 0 && bytes.EqualFold(bytes.TrimSpace(name), []byte("error")) {
 		return errorEvent(data, d)
@@ -27,24 +27,29 @@ func (parser) Event(name, data []byte, d *wire.Delta) wire.Class {
 	case string(data) == "[DONE]":
 		return wire.Done
 	}
-	return read(data, false, d)
+	if class, ok := p.last.read(data, d); ok {
+		return class
+	}
+	class, ok := walk(data, false, d)
+	if !ok {
+		d.Reset()
+		return decode(data, false, d)
+	}
+	p.last.learn(data, class, d)
+	return class
 }
 
 // Body reads a whole answer.
-func (parser) Body(data []byte, d *wire.Delta) wire.Class {
+func (*parser) Body(data []byte, d *wire.Delta) wire.Class {
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
 	if len(data) == 0 {
 		return wire.Other
 	}
-	return read(data, true, d)
-}
-
-func read(data []byte, whole bool, d *wire.Delta) wire.Class {
-	if class, ok := walk(data, whole, d); ok {
+	if class, ok := walk(data, true, d); ok {
 		return class
 	}
 	d.Reset()
-	return decode(data, whole, d)
+	return decode(data, true, d)
 }
 
 // answer holds the raw values of one answer; nil = not there. A later value of a key replaces an earlier one.

@@ -23,12 +23,12 @@ func found(class wire.Class, d *wire.Delta) result {
 
 func event(name, data string) result {
 	var d wire.Delta
-	return found(parser{}.Event([]byte(name), []byte(data), &d), &d)
+	return found(new(parser).Event([]byte(name), []byte(data), &d), &d)
 }
 
 func whole(data string) result {
 	var d wire.Delta
-	return found(parser{}.Body([]byte(data), &d), &d)
+	return found(new(parser).Body([]byte(data), &d), &d)
 }
 
 // events decodes a recorded stream.
@@ -318,7 +318,7 @@ func TestBodyOfAnAnswer(t *testing.T) {
 // A parser that has read an event with escapes must not leave any of it to the next.
 func TestScratchIsReused(t *testing.T) {
 	var d wire.Delta
-	p := parser{}
+	p := new(parser)
 	p.Event(nil, []byte(delta(`{"content":"\n\n\n","tool_calls":[{"function":{"name":"\t"}}]}`)), &d)
 	d.Reset()
 	class := p.Event(nil, []byte(delta(`{"content":"\\"}`)), &d)
@@ -367,7 +367,7 @@ func FuzzWalk(f *testing.F) {
 			t.Errorf("%q (whole %v):\nwalk   %+v\ndecode %+v", data, whole, found(class, &d), want)
 		}
 		var again wire.Delta
-		p := parser{}
+		p := new(parser)
 		got := found(p.Event(nil, data, &again), &again)
 		if whole {
 			again = wire.Delta{}
@@ -393,7 +393,7 @@ func BenchmarkEvent(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			var d wire.Delta
-			p := parser{}
+			p := new(parser)
 			data := []byte(c.data)
 			b.ReportAllocs()
 			b.SetBytes(int64(len(data)))
