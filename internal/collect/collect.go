@@ -8,10 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
 	"sync"
 
 	"prefire/loadgen"
 	"prefire/metrics"
+)
+
+// Bounds of one batch, within one request: what is counted, kept in memory or read back from the journal at a time.
+const (
+	maxBatchItems = 256
+	maxBatchText  = 1 << 20
 )
 
 // Journal is the file that records go to as they finish. Writes go to its end; a batch that waits for counting in too much company is
@@ -34,21 +42,15 @@ type Options struct {
 	MaxQueued int
 }
 
-// Line is one line of the journal.
-type Line struct {
-	Record metrics.Record `json:"record"`
-	Output string         `json:"output,omitempty"`
-	Reason string         `json:"reasoning,omitempty"`
-	Input  string         `json:"input,omitempty"`
-}
-
 // Collector implements the Finished half of loadgen.Sink.
 type Collector struct {
 	o Options
 
-	mu     sync.Mutex
-	cond   *sync.Cond
-	filled *batch   // takes what finishes now
+	mu sync.Mutex
+	// Each goroutine waits for its own step alone, so that a record wakes no more than it must.
+	toWrite, toCount, toEmit *sync.Cond
+
+	filled []*batch // what has finished and is not in the journal yet; the last one takes what finishes now
 	queue  []*batch // journalled, in order: to be counted, then emitted
 	next   int      // index into queue of the next batch to count
 	queued int      // bytes of the batches in queue
@@ -79,8 +81,8 @@ type batch struct {
 
 // New starts a collector. Close ends it.
 func New(o Options) *Collector {
-	c := &Collector{o: o, filled: new(batch)}
-	c.cond = sync.NewCond(&c.mu)
+	c := &Collector{o: o}
+	c.toWrite, c.toCount, c.toEmit = sync.NewCond(&c.mu), sync.NewCond(&c.mu), sync.NewCond(&c.mu)
 	c.wg.Go(c.journal)
 	for range max(o.Counters, 1) {
 		c.wg.Go(c.count)
@@ -93,12 +95,26 @@ func New(o Options) *Collector {
 func (c *Collector) Finished(f *loadgen.Finished) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b := c.filled
-	add(b, &f.Record, f.Output, f.Reason, f.Input)
-	if len(b.items) == 1 {
-		c.cond.Broadcast()
+	n := len(c.filled)
+	if n == 0 || c.filled[n-1].full() {
+		c.filled = append(c.filled, c.empty())
+		c.toWrite.Signal()
 	}
+	add(c.filled[len(c.filled)-1], &f.Record, f.Output, f.Reason, f.Input)
 }
+
+// empty is a batch to be filled; mu is held.
+func (c *Collector) empty() *batch {
+	n := len(c.free)
+	if n == 0 {
+		return new(batch)
+	}
+	b := c.free[n-1]
+	c.free = c.free[:n-1]
+	return b
+}
+
+func (b *batch) full() bool { return len(b.items) >= maxBatchItems || len(b.text) >= maxBatchText }
 
 // add copies one request's record and texts to a batch.
 func add[T []byte | string](b *batch, r *metrics.Record, output, reason, input T) {
@@ -121,7 +137,7 @@ func (b *batch) keep(longer []byte) [2]int {
 func (c *Collector) Close() error {
 	c.mu.Lock()
 	c.closed = true
-	c.cond.Broadcast()
+	c.toWrite.Signal()
 	c.mu.Unlock()
 	c.wg.Wait()
 	return c.err
@@ -136,20 +152,18 @@ func (c *Collector) Journalled() bool {
 
 // journal writes what has finished to disk, batch by batch, and queues it for counting.
 func (c *Collector) journal() {
-	var lines bytes.Buffer
+	var lines []byte
 	var at int64
-	enc := json.NewEncoder(&lines)
-	enc.SetEscapeHTML(false)
+	fields := newFieldWriter(reflect.TypeFor[metrics.Record]())
 	broken := false
 	for {
 		b := c.takeFilled()
 		if b == nil {
 			return
 		}
-		lines.Reset()
-		err := b.encode(enc)
-		if err == nil && !broken {
-			_, err = c.o.Journal.Write(lines.Bytes())
+		var err error
+		if lines, err = b.append(lines[:0], fields); err == nil && !broken {
+			_, err = c.o.Journal.Write(lines)
 		}
 		if err != nil && !broken {
 			broken = true
@@ -158,59 +172,66 @@ func (c *Collector) journal() {
 			c.mu.Unlock()
 			c.fail(fmt.Errorf("the journal of finished requests cannot be written: %w", err))
 		}
-		b.at, b.size = at, lines.Len()
+		b.at, b.size = at, len(lines)
 		at += int64(b.size)
 		c.enqueue(b, broken)
 	}
 }
 
-func (b *batch) encode(enc *json.Encoder) error {
+// append appends the batch's lines.
+func (b *batch) append(dst []byte, fields fieldWriter) (_ []byte, err error) {
 	for i := range b.items {
 		it := &b.items[i]
-		line := Line{Record: it.record, Output: string(b.part(it.out)), Reason: string(b.part(it.reason)), Input: string(b.part(it.in))}
-		if err := enc.Encode(&line); err != nil {
-			return err
+		dst, err = fields.appendLine(dst, &it.record, b.part(it.out), b.part(it.reason), b.part(it.in))
+		if err != nil {
+			return dst, err
 		}
 	}
-	return nil
+	return dst, nil
 }
 
 // takeFilled waits for something to have finished, and returns nil when nothing more will.
 func (c *Collector) takeFilled() *batch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.filled.items) == 0 {
+	for len(c.filled) == 0 {
 		if c.closed {
 			c.sealed = true
-			c.cond.Broadcast()
+			c.toCount.Broadcast()
+			c.toEmit.Signal()
 			return nil
 		}
-		c.cond.Wait()
+		c.toWrite.Wait()
 	}
-	b := c.filled
-	c.filled = new(batch)
-	if n := len(c.free); n > 0 {
-		c.filled, c.free = c.free[n-1], c.free[:n-1]
-	}
+	b := c.filled[0]
+	c.filled = slices.Delete(c.filled, 0, 1)
 	return b
 }
 
-// enqueue hands a journalled batch to the counters. Where too much waits already, only its place in the journal is kept.
+// enqueue hands a journalled batch to the counters. Where too much waits already, only its place in the journal is kept, together with
+// that of the batch before where both are short: what waits costs memory by the megabyte of journal, not by the request.
 func (c *Collector) enqueue(b *batch, broken bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.queued+b.size > c.o.MaxQueued && c.queued > 0 && !broken {
-		b = &batch{spilled: true, at: b.at, size: b.size}
+		if n := len(c.queue); n > c.next && c.queue[n-1].spilled && c.queue[n-1].size+b.size <= maxBatchText {
+			c.queue[n-1].size += b.size
+			c.reuse(b)
+			return
+		}
+		short := &batch{spilled: true, at: b.at, size: b.size}
+		c.reuse(b)
+		b = short
 	} else {
 		c.queued += b.size
 	}
 	c.queue = append(c.queue, b)
-	c.cond.Broadcast()
+	c.toCount.Signal()
 }
 
 func (c *Collector) count() {
 	for {
-		b := c.toCount()
+		b := c.takeUncounted()
 		if b == nil {
 			return
 		}
@@ -224,7 +245,7 @@ func (c *Collector) count() {
 		}
 		c.mu.Lock()
 		b.counted = true
-		c.cond.Broadcast()
+		c.toEmit.Signal()
 		c.mu.Unlock()
 	}
 }
@@ -246,14 +267,15 @@ func (b *batch) countTokens(it *item, count func([]byte) int) {
 	}
 }
 
-func (c *Collector) toCount() *batch {
+// takeUncounted waits for a batch to be counted, and returns nil when there will be none.
+func (c *Collector) takeUncounted() *batch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.next >= len(c.queue) {
 		if c.sealed {
 			return nil
 		}
-		c.cond.Wait()
+		c.toCount.Wait()
 	}
 	b := c.queue[c.next]
 	c.next++
@@ -279,7 +301,7 @@ func (c *Collector) reload(b *batch) error {
 
 func (c *Collector) emit() {
 	for {
-		b := c.toEmit()
+		b := c.oldest()
 		if b == nil {
 			return
 		}
@@ -295,8 +317,8 @@ func (c *Collector) emit() {
 	}
 }
 
-// toEmit waits until the oldest batch is counted.
-func (c *Collector) toEmit() *batch {
+// oldest waits until the oldest batch is counted, and returns nil when there is none left.
+func (c *Collector) oldest() *batch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
@@ -306,23 +328,29 @@ func (c *Collector) toEmit() *batch {
 		if len(c.queue) == 0 && c.sealed {
 			return nil
 		}
-		c.cond.Wait()
+		c.toEmit.Wait()
 	}
 }
 
 func (c *Collector) recycle(b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.queue = c.queue[1:]
+	c.queue = slices.Delete(c.queue, 0, 1)
 	c.next--
 	if !b.spilled {
 		c.queued -= b.size
 	}
-	clear(b.items)
-	if len(c.free) < 4 {
-		*b = batch{items: b.items[:0], text: b.text[:0]}
-		c.free = append(c.free, b)
+	c.reuse(b)
+}
+
+// reuse keeps a batch's memory for another one; mu is held.
+func (c *Collector) reuse(b *batch) {
+	if len(c.free) >= 4 || cap(b.text) > 2*maxBatchText {
+		return
 	}
+	clear(b.items)
+	*b = batch{items: b.items[:0], text: b.text[:0]}
+	c.free = append(c.free, b)
 }
 
 func (c *Collector) fail(err error) {

@@ -19,6 +19,7 @@ type memory struct {
 	b      []byte
 	broken error
 	reads  int
+	wrote  chan struct{} // where it is not nil, told of each write
 }
 
 func (m *memory) Write(p []byte) (int, error) {
@@ -28,6 +29,9 @@ func (m *memory) Write(p []byte) (int, error) {
 		return 0, m.broken
 	}
 	m.b = append(m.b, p...)
+	if m.wrote != nil {
+		m.wrote <- struct{}{}
+	}
 	return len(p), nil
 }
 
@@ -97,36 +101,68 @@ func TestRecordsComeOutCountedInTheOrderTheyFinished(t *testing.T) {
 	}
 }
 
-// A counter that stands still until everything has finished: the load is not held up, all but the first batch wait in the journal, and
-// what comes back from there is the same.
+// A counter that stands still until everything has finished: the load is not held up, all but the first batch wait in the journal, which
+// costs memory by the megabyte, and what comes back from there is the same.
 func TestBatchesThatWaitTooLongWaitInTheJournal(t *testing.T) {
+	const n, text = 400, 16 << 10
 	var got []metrics.Record
 	gate := make(chan struct{})
-	j := new(memory)
+	j := &memory{wrote: make(chan struct{}, 1)}
 	var once sync.Once
 	c := New(Options{Journal: j, Counters: 2, MaxQueued: 1,
 		Count: func(text []byte) int { once.Do(func() { <-gate }); return words(text) },
 		Emit:  func(r *metrics.Record) error { got = append(got, *r); return nil }})
-	for i := range 50 {
-		f := &loadgen.Finished{Record: metrics.Record{Seq: int64(i)}, Output: []byte("a b c"), Input: []byte("d e")}
-		c.Finished(f)
-		c.mu.Lock()
-		for len(c.filled.items) > 0 { // until it is journalled, so that each record is a batch of its own
-			c.cond.Wait()
-		}
-		c.mu.Unlock()
+	output := bytes.Repeat([]byte("w "), text/2)
+	for i := range n {
+		c.Finished(&loadgen.Finished{Record: metrics.Record{Seq: int64(i)}, Output: output, Input: []byte("d e")})
+		<-j.wrote // each record is a batch of its own
 	}
+	c.mu.Lock()
+	// At most: one that is counted, one that was enough to wait, and what lies in the journal by the megabyte.
+	if most := 2 + (n*(text+100))/(maxBatchText-(text+100)) + 1; len(c.queue) > most || len(c.filled) > 1 {
+		t.Errorf("%d batches wait, %d are not written; want at most %d", len(c.queue), len(c.filled), most)
+	}
+	c.mu.Unlock()
 	close(gate)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range got {
-		if r.Seq != int64(i) || r.Out != metrics.Known(3) || r.In != metrics.Known(2) {
+		if r.Seq != int64(i) || r.Out != metrics.Known(text/2) || r.In != metrics.Known(2) {
 			t.Fatalf("record %d came out as number %d with %v output tokens and %v input tokens", i, r.Seq, r.Out, r.In)
 		}
 	}
-	if len(got) != 50 || j.reads == 0 {
-		t.Errorf("%d records, %d reads of the journal; want 50 records, some read back", len(got), j.reads)
+	if len(got) != n || j.reads == 0 {
+		t.Errorf("%d records, %d reads of the journal; want %d records, some read back", len(got), j.reads, n)
+	}
+}
+
+// A disk that stands still for a while holds up neither the load nor the bounds of a batch.
+func TestWhatFinishesWhileTheDiskStandsStillIsTakenInBatches(t *testing.T) {
+	var got []metrics.Record
+	j := &memory{wrote: make(chan struct{})}
+	c := New(Options{Journal: j, Count: words, Counters: 1, MaxQueued: 1 << 20,
+		Emit: func(r *metrics.Record) error { got = append(got, *r); return nil }})
+	finish(c, 3000) // the first write waits meanwhile
+	c.mu.Lock()
+	for _, b := range c.filled {
+		if len(b.items) > maxBatchItems {
+			t.Errorf("a batch of %d records", len(b.items))
+		}
+	}
+	c.mu.Unlock()
+	done := make(chan error)
+	go func() { done <- c.Close() }()
+	for {
+		select {
+		case <-j.wrote:
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, got, 3000)
+			return
+		}
 	}
 }
 

@@ -14,6 +14,15 @@ type usage map[string]any
 // give their counts. Of several names for one count the first in the order below that is there wins, also where its value is null. A
 // count that is not a whole number from 0 is absent. It reports false where raw holds no count.
 func (c *Chat) Usage(raw []byte) (metrics.Usage, bool) {
+	out, ok := walkUsage(raw)
+	if !ok {
+		out, ok = decodeUsage(raw)
+	}
+	return out, ok && out != metrics.Usage{}
+}
+
+// decodeUsage reads a usage object with encoding/json: whatever walkUsage leaves, and the judge of what walkUsage reads.
+func decodeUsage(raw []byte) (metrics.Usage, bool) {
 	var u usage
 	if json.Unmarshal(raw, &u) != nil {
 		return metrics.Usage{}, false
@@ -21,7 +30,7 @@ func (c *Chat) Usage(raw []byte) (metrics.Usage, bool) {
 	u.open()
 	prompt := []string{"prompt_tokens_details", "input_tokens_details"}
 	completion := []string{"completion_tokens_details", "output_tokens_details"}
-	out := metrics.Usage{
+	return metrics.Usage{
 		Prompt:     u.prompt(),
 		Completion: u.first("completion_tokens", "output_tokens", "candidatesTokenCount", "outputTokens", "generated_token_count"),
 		Total:      u.first("total_tokens", "totalTokenCount", "totalTokens"),
@@ -35,8 +44,7 @@ func (c *Chat) Usage(raw []byte) (metrics.Usage, bool) {
 		PromptAudio:        u.nested(prompt, "audio_tokens"),
 		CompletionAudio:    u.nested(completion, "audio_tokens"),
 		ToolUsePrompt:      u.first("toolUsePromptTokenCount"),
-	}
-	return out, out != metrics.Usage{}
+	}, true
 }
 
 // open lifts what lies in the envelopes usageMetadata (Gemini), meta (Cohere v1) and tokens (Cohere v2) to the top. What is there already
