@@ -19,7 +19,7 @@ const journalFile = ".prefire_journal.jsonl"
 
 const (
 	// queuedForCounting bounds what waits for token counting in memory.
-	queuedForCounting = 64 << 20
+	queuedForCounting = 16 << 20
 	// flushEvery bounds how old a line of profile_export.jsonl may be before it is on disk, in ns.
 	flushEvery = 250_000_000
 )
