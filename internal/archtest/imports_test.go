@@ -40,7 +40,7 @@ var rules = map[string]rule{
 	"internal/dataset":      {may: []string{"loadgen", "tokenize", "metrics"}, offline: true},
 	"internal/config":       {may: []string{"metrics"}, offline: true},
 	"internal/export":       {may: []string{"internal/orjson", "metrics"}, offline: true},
-	"internal/collect":      {may: []string{"loadgen", "metrics", "internal/export"}, offline: true},
+	"internal/collect":      {may: []string{"internal/orjson", "loadgen", "metrics"}, offline: true},
 	"internal/fakellm":      {may: []string{"sse", "tokenize", "loadgen/wire", "loadgen/wire/stamp"}},
 	"internal/procedure":    {may: []string{"loadgen", "metrics"}, offline: true},
 	"internal/archtest":     {offline: true},
