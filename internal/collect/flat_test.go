@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"prefire/internal/export"
 	"prefire/loadgen"
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/fake"
@@ -85,13 +84,9 @@ func TestTheHeapStaysFlatAndThePercentilesRight(t *testing.T) {
 			}
 			return fake.Answer{Parts: []fake.Part{fake.Text(firstToken(n), "one"), fake.Text(time.Millisecond, " two", "[DONE]")}}
 		}})
-		encoder := export.NewRecordEncoder(export.RecordOptions{Defs: metrics.Options{Streaming: true}.Table(),
-			Phases: []export.Phase{{Name: "profiling"}}, Wall: func(at int64) int64 { return at }, Secrets: export.NewRedactor()})
-		var line []byte
 		emitted := 0
 		c := New(Options{Journal: gone{}, Count: words, Counters: 1, MaxQueued: math.MaxInt, Emit: func(r *metrics.Record) error {
 			acc.Add(r)
-			line = encoder.Append(line[:0], r)
 			if r.Valid() && r.Cold == 0 {
 				exact = append(exact, float32(r.First-r.Start)/1e6)
 			}
