@@ -32,7 +32,8 @@ type Turn struct {
 	MaxTokens int           // output limit asked of the server; 0 = none
 	Input     metrics.Count // client count of the text of the turn's own messages, where the source already knows it
 	Delay     time.Duration // think time before this turn; none for turn 0
-	// At is when the turn is due, as an offset from the beginning of the trace's own time, where Timed. A source does not sort by it.
+	// At is when the turn is due, as an offset from the phase's start, where Timed. A source with a schedule gives sessions in the order of
+	// their first turns.
 	At    time.Duration
 	Timed bool
 	// Raw, where it is not nil, is the complete body, sent as it is: messages, history and everything else of the turn, and of the endpoint,
@@ -56,8 +57,9 @@ type Session struct {
 	Complete bool
 }
 
-// Stream names one independent stream of sessions: warm-up, each phase, the prewarm draw from streams of their own, so that the sessions
-// of one never depend on how many another took.
+// Stream names one stream of sessions: warm-up, each phase, the prewarm draw from streams of their own. Where prompts are made, the sessions
+// of one never depend on how many another took; a file without a schedule is played on from phase to phase, so that what warm-up sent is
+// not what is measured.
 type Stream struct {
 	Kind  metrics.Kind
 	Phase int // index of the phase; -1 = the prewarm's throwaway

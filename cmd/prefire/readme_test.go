@@ -53,6 +53,14 @@ func TestTheReadmesCommandsWork(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "docs", "longcontext.yaml"), []byte(short), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	for name, text := range map[string]string{
+		"prompts.jsonl": `{"text":"a","output_length":2}` + "\n",
+		"trace.jsonl":   `{"timestamp":0,"input_length":20,"output_length":2,"hash_ids":[1]}` + "\n" + `{"timestamp":20,"input_length":20,"output_length":2,"hash_ids":[1]}` + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	ran := 0
 	for _, block := range shell(t) {
 		switch {
@@ -89,6 +97,9 @@ func TestTheReadmesCommandsWork(t *testing.T) {
 		if n := sum.Prefire.Phases[0].InFlightMax; n != 10 && (n > 10 || sum.claims(t, "load")) {
 			t.Errorf("isl%s: %d in flight, want 10, and the load is claimed all the same", isl, n)
 		}
+	}
+	if sum := readSummary(t, filepath.Join(dir, "results", "trace")); sum.Requests.Avg != 2 || sum.ISL.Avg != 20 {
+		t.Errorf("the trace has %v requests of %v tokens, want 2 of 20", sum.Requests.Avg, sum.ISL.Avg)
 	}
 	if sum := readSummary(t, filepath.Join(dir, "results", "linked")); sum.Requests.Avg != 10 {
 		t.Errorf("the run under aiperf's name has %v requests, want 10", sum.Requests.Avg)

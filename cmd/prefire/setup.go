@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"prefire/internal/config"
-	"prefire/internal/dataset"
 	"prefire/internal/endpoint"
 	"prefire/loadgen"
 	"prefire/loadgen/wire"
@@ -34,7 +33,7 @@ const (
 // load is a run's plan with what feeds it.
 type load struct {
 	plan     loadgen.Plan
-	source   *dataset.Source
+	source   source
 	chat     *endpoint.Chat
 	header   endpoint.Header
 	tokens   tokenize.Tokenizer
@@ -65,23 +64,11 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 	for _, name := range l.header.Overridden {
 		l.notices = append(l.notices, fmt.Sprintf("header %s is not sent as given: it follows from the endpoint, the API key or the session, as in aiperf", name))
 	}
-	variables := make([]dataset.Variable, len(cfg.Dataset.Variables))
-	for i, v := range cfg.Dataset.Variables {
-		variables[i] = dataset.Variable(v)
-	}
-	kinds := make([]metrics.Kind, len(cfg.Phases))
-	for i, ph := range cfg.Phases {
-		kinds[i] = ph.Kind
-	}
-	l.source, err = dataset.New(dataset.Options{
-		Seed: l.seed, RandomIDs: !l.seedGave, Tokenizer: l.tokens, Entries: cfg.Dataset.Entries,
-		Input: dataset.Length(cfg.Dataset.Input), Output: dataset.Length(cfg.Dataset.Output),
-		Template: cfg.Dataset.Template, Variables: variables, Phases: kinds,
-	})
-	if err != nil {
+	var lengths lengths
+	if lengths, err = l.openSource(cfg); err != nil {
 		return nil, err
 	}
-	if l.plan, err = makePlan(cfg, &l.header, env); err != nil {
+	if l.plan, err = makePlan(cfg, &l.header, lengths, env); err != nil {
 		l.source.Close()
 		return nil, err
 	}
@@ -130,7 +117,7 @@ func fields(headers []config.KeyValue) []wire.Field {
 	return out
 }
 
-func makePlan(cfg *config.Config, header *endpoint.Header, env func(string) (string, bool)) (loadgen.Plan, error) {
+func makePlan(cfg *config.Config, header *endpoint.Header, longest lengths, env func(string) (string, bool)) (loadgen.Plan, error) {
 	p := loadgen.Plan{Timeout: cfg.Endpoint.Timeout, Keep: wire.KeepText, Streams: cfg.StreamsPerConn}
 	if cfg.Endpoint.ServerCounts {
 		p.Keep = wire.KeepNothing
@@ -147,17 +134,20 @@ func makePlan(cfg *config.Config, header *endpoint.Header, env func(string) (str
 		if grace == config.Infinite {
 			grace = -1
 		}
-		p.Phases = append(p.Phases, loadgen.Phase{Name: ph.Name, Kind: ph.Kind, Concurrency: ph.Concurrency, Requests: ph.Requests,
-			Sessions: ph.Sessions, Duration: ph.Duration, Grace: grace})
+		phase := loadgen.Phase{Name: ph.Name, Kind: ph.Kind, Concurrency: ph.Concurrency, Requests: ph.Requests,
+			Sessions: ph.Sessions, Duration: ph.Duration, Grace: grace}
+		if longest.onSchedule && ph.Kind == metrics.Profiling {
+			replay(&phase)
+		}
+		p.Phases = append(p.Phases, phase)
 	}
-	output := int(cfg.Dataset.Output.Mean)
 	throwaway := throwawayTokens
-	if output > 0 {
-		throwaway = min(throwaway, output)
+	if longest.output > 0 {
+		throwaway = min(throwaway, longest.output)
 	}
 	p.Prewarm = loadgen.Prewarm{
 		On: cfg.Prewarm, MaxTokens: throwaway, Timeout: prewarmTimeout, Model: cfg.Models[0],
-		Input: int(cfg.Dataset.Input.Mean), Output: output,
+		Input: longest.input, Output: longest.output,
 		Models: func(body []byte) ([]loadgen.Model, error) {
 			list, err := endpoint.ParseModels(body)
 			models := make([]loadgen.Model, len(list))

@@ -47,8 +47,10 @@ var rules = map[string]rule{
 	"internal/parity":       {},
 	"internal/bench":        {may: []string{"internal/fakellm", "loadgen/wire", "loadgen/wire/stamp"}},
 	"cmd/bench":             {may: []string{"internal/bench", "internal/dataset", "loadgen", "loadgen/wire", "metrics", "tokenize"}},
+	"internal/dataset/files": {
+		may: []string{"internal/orjson", "loadgen", "tokenize", "metrics"}, offline: true},
 	"cmd/prefire": {may: []string{"sse", "metrics", "tokenize", "loadgen", "loadgen/wire", "loadgen/wire/stamp", "loadgen/wire/h2",
-		"loadgen/wire/portable", "loadgen/wire/reactor", "internal/endpoint", "internal/dataset", "internal/config", "internal/export", "internal/collect",
+		"loadgen/wire/portable", "loadgen/wire/reactor", "internal/endpoint", "internal/dataset", "internal/dataset/files", "internal/config", "internal/export", "internal/collect",
 		"internal/fakellm", "internal/procedure"}},
 }
 

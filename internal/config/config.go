@@ -76,10 +76,11 @@ type Map []KeyValue
 // Length is a distribution of token lengths: normal, truncated at 1.
 type Length struct{ Mean, Stddev float64 }
 
-// Dataset is the synthetic dataset.
+// Dataset is the synthetic dataset, or the one from a file; Output is for rows without a limit of their own there.
 type Dataset struct {
 	Name           string
-	Entries        int // distinct prompts; 0 = as many as the run sends, none repeated
+	File           *FileDataset // nil = synthetic
+	Entries        int          // distinct prompts; 0 = as many as the run sends, none repeated
 	Input          Length
 	Output         Length     // Mean 0 = no limit asked of the server
 	Template       string     // with {{name}}; "" = none

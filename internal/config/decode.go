@@ -294,6 +294,10 @@ func (d *decoder) dataset(s *section, out *datasetDraft) {
 func (d *decoder) synthetic(v *node, path string, out *datasetDraft, listed bool) {
 	k := datasetKeys()
 	k.other = d.olderKey
+	fromFile := isFile(v)
+	if fromFile {
+		k = fileDatasetKeys()
+	}
 	s := d.section(v, path, k)
 	if v.shape != isMap {
 		return
@@ -304,9 +308,13 @@ func (d *decoder) synthetic(v *node, path string, out *datasetDraft, listed bool
 		d.fail(v.line, v.col, path, "datasets[0] is missing required 'name' field. Each dataset entry needs a name (e.g. 'main', 'eval').")
 	}
 	out.name = name.or(out.name)
-	kind := s.choice("type", []string{"synthetic", "file", "public"}, []string{"synthetic"})
+	kind := s.choice("type", []string{"synthetic", "file", "public"}, []string{"synthetic", "file"})
 	out.typed = true
 	if s.entries["type"] != nil && !kind.ok {
+		return
+	}
+	if fromFile {
+		d.fileDataset(s, out)
 		return
 	}
 	out.entries = s.whole("entries", atLeast(1))

@@ -63,6 +63,8 @@ type datasetDraft struct {
 	template opt[string]
 	vars     []Variable
 	maxTotal opt[int64]
+	isFile   bool // it comes from a file
+	fromFile fileDraft
 }
 
 // lengthDraft is a length as it was written: fixed has a number alone, otherwise it is a mean and perhaps a stddev.

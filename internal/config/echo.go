@@ -102,7 +102,17 @@ func (d *draft) pool() opt[int64] {
 	return p.requests
 }
 
+func (l lengthDraft) echo() (Map, bool) {
+	if l.fixed {
+		return Map{{"value", l.mean.v}}, true
+	}
+	return put(put(Map{}, "mean", l.mean), "stddev", l.stddev), l.mean.ok
+}
+
 func (ds *datasetDraft) echo(entries opt[int64]) Map {
+	if ds.isFile {
+		return ds.echoFile(entries)
+	}
 	m := Map{{"name", ds.name}}
 	if ds.typed {
 		m = append(m, KeyValue{"type", "synthetic"})
@@ -114,11 +124,8 @@ func (ds *datasetDraft) echo(entries opt[int64]) Map {
 		key string
 		lengthDraft
 	}{{"isl", ds.isl}, {"osl", ds.osl}} {
-		switch {
-		case l.fixed:
-			prompts = append(prompts, KeyValue{l.key, Map{{"value", l.mean.v}}})
-		case l.mean.ok:
-			prompts = append(prompts, KeyValue{l.key, put(put(Map{}, "mean", l.mean), "stddev", l.stddev)})
+		if length, ok := l.echo(); ok {
+			prompts = append(prompts, KeyValue{l.key, length})
 		}
 	}
 	m = append(m, KeyValue{"prompts", prompts})

@@ -394,9 +394,15 @@ func TestBadFiles(t *testing.T) {
 		{"a dataset without a name", edit(minimal(ok), "dataset: {isl: 8}", "datasets: [{isl: 3}]"),
 			"run.yaml:5:15: benchmark.datasets.0: datasets[0] is " +
 				"missing required 'name' field. Each dataset entry needs a name (e.g. 'main', 'eval')."},
-		{"a file dataset", edit(minimal(ok), "{isl: 8}", "{type: file}"), "run.yaml:5:19: benchmark.dataset.type: 'file' is known to " +
-			"aiperf, not supported " +
-			"by this version of prefire, which has 'synthetic'."},
+		{"a public dataset", edit(minimal(ok), "{isl: 8}", "{type: public}"), "run.yaml:5:19: benchmark.dataset.type: 'public' is known to " +
+			"aiperf, not supported by this version of prefire, which has 'synthetic' or 'file'."},
+		{"a file without a name", edit(minimal(ok), "{isl: 8}", "{type: file}"), "run.yaml:5:13: benchmark.dataset.path: Field required: the dataset's file."},
+		{"a file and lengths", edit(minimal(ok), "{isl: 8}", "{type: file, path: a, format: weka_trace, synthesis: {speedup_ratio: 2}, images: {}}"),
+			"run.yaml:5:85: benchmark.dataset.images: Extra inputs are not permitted: unknown key 'images'. Allowed here: name, type, path, format, sampling, " +
+				"synthesis, entries, random_seed, osl, inter_turn_delay_cap_seconds, block_size, ignore_trace_delays.\n" +
+				"run.yaml:5:42: benchmark.dataset.format: 'weka_trace' is known to aiperf, not supported by this version of prefire, which has 'single_turn', " +
+				"'multi_turn', 'random_pool', 'mooncake_trace', 'bailian_trace', 'burst_gpt_trace', 'raw_payload', 'inputs_json' or 'sharegpt'.\n" +
+				"run.yaml:5:66: benchmark.dataset.synthesis.speedup_ratio: known to aiperf, not supported by this version of prefire; found 2 (an integer)."},
 		{"no lengths", edit(minimal(ok), "{isl: 8}", "{type: synthetic}"), "run.yaml:5:13: benchmark.dataset: All synthetic data are " +
 			"disabled. Please enable " +
 			"at least one of prompt, image, audio, or video: give the dataset an isl, or pass --isl."},

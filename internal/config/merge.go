@@ -85,6 +85,9 @@ func (all *flags) apply(d *draft) error {
 	}
 	all.endpoint(&d.endpoint)
 	all.dataset(&d.dataset)
+	if err := all.fileDataset(d); err != nil {
+		return err
+	}
 	replace(&d.tokenizer, all.text("tokenizer_name"))
 	replace(&d.dir, all.text("artifact_directory"))
 	replace(&d.prefix, all.text("profile_export_prefix"))

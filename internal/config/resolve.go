@@ -122,12 +122,12 @@ func (r *decoder) resolveDataset(d *draft) Dataset {
 	ds := &d.dataset
 	if d.file == "" {
 		ds.name, ds.typed = "main", true
-		if !ds.isl.mean.ok {
+		if !ds.isl.mean.ok && !ds.isFile {
 			ds.isl.mean = given(float64(defaultISL), "the default")
 		}
 	}
 	switch {
-	case ds.isl.mean.ok, len(r.problems) > 0:
+	case ds.isl.mean.ok, ds.isFile, len(r.problems) > 0:
 	case ds.isl.stddev.ok:
 		r.problem(ds.isl.stddev.from, "Field required: a stddev of the input length needs its mean (--isl).")
 	default:
@@ -139,7 +139,12 @@ func (r *decoder) resolveDataset(d *draft) Dataset {
 		r.problem(ds.osl.stddev.from, "Field required: a stddev of the output length needs its mean (--osl).")
 	}
 	r.checkTotal(ds)
+	var file *FileDataset
+	if ds.isFile {
+		file = ds.fromFile.resolve(d.pool())
+	}
 	return Dataset{
+		File: file,
 		Name: ds.name, Entries: int(ds.entries.v), Template: ds.template.v, Variables: ds.vars, MaxTotalTokens: int(ds.maxTotal.v),
 		Input:  Length{Mean: ds.isl.mean.v, Stddev: ds.isl.stddev.v},
 		Output: Length{Mean: ds.osl.mean.v, Stddev: ds.osl.stddev.v},

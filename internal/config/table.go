@@ -1,5 +1,7 @@
 package config
 
+import "slices"
+
 // Groups of flags, in the order and under the names of aiperf's help.
 const (
 	gPrefire       = "prefire"
@@ -48,7 +50,7 @@ func groupOrder() []string {
 
 // Flags returns the table of all flags of the profile command: prefire's own, the supported ones of aiperf 0.13.0, and the rest of
 // aiperf's with what becomes of each.
-func Flags() []Flag { return append(append(ownFlags(), supportedFlags()...), aiperfRest()...) }
+func Flags() []Flag { return slices.Concat(ownFlags(), supportedFlags(), fileFlags(), aiperfRest()) }
 
 func ownFlags() []Flag {
 	return []Flag{

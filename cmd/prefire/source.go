@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"prefire/internal/config"
+	"prefire/internal/dataset"
+	"prefire/internal/dataset/files"
+	"prefire/loadgen"
+	"prefire/metrics"
+)
+
+// source is where a run's prompts come from.
+type source interface {
+	loadgen.Source
+	Stats() dataset.Stats
+	Close()
+}
+
+// lengths are a run's longest prompt by the client's count and its longest output limit, in tokens, 0 = not known, and whether the prompts
+// come with a schedule.
+type lengths struct {
+	input, output int
+	onSchedule    bool
+}
+
+// openSource makes what the config asks for.
+func (l *load) openSource(cfg *config.Config) (lengths, error) {
+	if cfg.Dataset.File != nil {
+		return l.openFile(cfg)
+	}
+	variables := make([]dataset.Variable, len(cfg.Dataset.Variables))
+	for i, v := range cfg.Dataset.Variables {
+		variables[i] = dataset.Variable(v)
+	}
+	kinds := make([]metrics.Kind, len(cfg.Phases))
+	for i, ph := range cfg.Phases {
+		kinds[i] = ph.Kind
+	}
+	s, err := dataset.New(dataset.Options{
+		Seed: l.seed, RandomIDs: !l.seedGave, Tokenizer: l.tokens, Entries: cfg.Dataset.Entries,
+		Input: dataset.Length(cfg.Dataset.Input), Output: dataset.Length(cfg.Dataset.Output),
+		Template: cfg.Dataset.Template, Variables: variables, Phases: kinds,
+	})
+	if err != nil {
+		return lengths{}, err
+	}
+	l.source = s
+	return lengths{input: int(cfg.Dataset.Input.Mean), output: int(cfg.Dataset.Output.Mean)}, nil
+}
+
+// fileSource counts as the synthetic source does.
+type fileSource struct{ *files.Source }
+
+func (s fileSource) Stats() dataset.Stats { return dataset.Stats(s.Source.Stats()) }
+
+func (l *load) openFile(cfg *config.Config) (lengths, error) {
+	f := cfg.Dataset.File
+	o := files.Options{
+		FS: disk{}, Path: f.Path, Format: files.Format(f.Format), Seed: l.seed, RandomIDs: !l.seedGave, Tokenizer: l.tokens, Sampling: files.Sampling(f.Sampling),
+		Entries: f.Entries, Output: cfg.Dataset.Output.Mean, OutputStddev: cfg.Dataset.Output.Stddev, IfTimed: f.Schedule.IfTimed,
+		FromFirst: f.Schedule.FromFirst, Start: f.Schedule.Start, End: f.Schedule.End, IgnoreTimes: f.IgnoreTimes && !f.Schedule.On,
+		DelayCap: f.DelayCap, Block: f.Block, MaxInput: f.MaxInput, MaxOutput: f.MaxOutput,
+	}
+	for _, ph := range cfg.Phases {
+		o.Scheduled = append(o.Scheduled, ph.Kind == metrics.Profiling && (f.Schedule.On || f.Schedule.IfTimed))
+	}
+	s, err := files.Open(o)
+	if err != nil {
+		return lengths{}, err
+	}
+	l.source = fileSource{s}
+	l.notices = append(l.notices, s.Notices()...)
+	input, output := s.Longest()
+	return lengths{input: input, output: max(output, int(cfg.Dataset.Output.Mean)), onSchedule: s.OnSchedule()}, nil
+}
+
+// replay makes a phase play its prompts' own schedule to the end: neither a number of requests nor a number of sessions at once bounds it.
+func replay(ph *loadgen.Phase) {
+	ph.Arrivals = loadgen.Arrivals{Mode: loadgen.Scheduled}
+	ph.Concurrency, ph.Requests, ph.Sessions = 0, 0, 0
+}
+
+// disk is the file system that datasets are read from.
+type disk struct{}
+
+func (disk) Open(path string) (files.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (disk) Temp() (files.Temp, error) {
+	f, err := os.CreateTemp("", "prefire-dataset-*")
+	if err != nil {
+		return nil, err
+	}
+	return temp{f}, nil
+}
+
+type temp struct{ *os.File }
+
+func (f temp) Close() error { return errors.Join(f.File.Close(), os.Remove(f.Name())) }

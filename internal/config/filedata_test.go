@@ -1,0 +1,107 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFileDatasetsByFlags(t *testing.T) {
+	base := []string{"--model", "m", "--tokenizer", "builtin", "--input-file", "a.jsonl"}
+	ms := func(v float64) *float64 { return &v }
+	second := time.Second
+	for _, c := range []struct {
+		flags string
+		want  FileDataset
+		out   Length
+	}{
+		{"", FileDataset{Sampling: "sequential"}, Length{}},
+		{"--custom-dataset-type multi-turn --dataset-sampling-strategy SHUFFLE --osl 5 --osl-stddev 2", FileDataset{Format: "multi_turn", Sampling: "shuffle"},
+			Length{5, 2}},
+		{"--custom-dataset-type random_pool --request-count 7", FileDataset{Format: "random_pool", Sampling: "sequential", Entries: 7}, Length{}},
+		{"--custom-dataset-type random_pool --request-count 7 --num-sessions 6", FileDataset{Format: "random_pool", Sampling: "sequential", Entries: 6}, Length{}},
+		{"--custom-dataset-type random_pool --num-sessions 6 --num-prompts 3", FileDataset{Format: "random_pool", Sampling: "sequential", Entries: 3}, Length{}},
+		{"--custom-dataset-type mooncake_trace --isl-block-size 64 --synthesis-max-isl 9 --synthesis-max-osl 8 --inter-turn-delay-cap-seconds 1",
+			FileDataset{Format: "mooncake_trace", Sampling: "sequential", Block: 64, MaxInput: 9, MaxOutput: 8, DelayCap: &second, Schedule: Schedule{IfTimed: true}},
+			Length{}},
+		{"--custom-dataset-type mooncake_trace --no-fixed-schedule --ignore-trace-delays", FileDataset{Format: "mooncake_trace", Sampling: "sequential", IgnoreTimes: true},
+			Length{}},
+		{"--custom-dataset-type burst_gpt_trace", FileDataset{Format: "burst_gpt_trace", Sampling: "sequential"}, Length{}},
+		{"--fixed-schedule --fixed-schedule-start-offset 5 --fixed-schedule-end-offset 50", FileDataset{Sampling: "sequential", Schedule: Schedule{On: true, Start: ms(5),
+			End: ms(50)}}, Length{}},
+		{"--fixed-schedule --fixed-schedule-auto-offset", FileDataset{Sampling: "sequential", Schedule: Schedule{On: true, FromFirst: true}}, Length{}},
+	} {
+		got := mustParse(t, "", slices.Concat(base, strings.Fields(c.flags))...).Dataset
+		c.want.Path = "a.jsonl"
+		entries := got.File.Entries
+		if c.want.Entries == 0 {
+			got.File.Entries = 0 // the other formats use the whole file
+		}
+		if !reflect.DeepEqual(*got.File, c.want) || got.Output != c.out || got.Input != (Length{}) {
+			t.Errorf("%s: %+v (%d entries), output %v; want %+v, %v", c.flags, *got.File, entries, got.Output, c.want, c.out)
+		}
+	}
+	for _, c := range []struct{ flags, want string }{
+		{"--isl 5", "--isl is only supported with synthetic datasets; remove --input-file"},
+		{"--isl-stddev 5", "--isl-stddev is only supported with synthetic datasets"},
+		{"--custom-dataset-type weka_trace", "--custom-dataset-type weka_trace: not supported yet by this version of prefire, which has 'single_turn'"},
+		{"--custom-dataset-type what", "--custom-dataset-type"},
+		{"--dataset-sampling-strategy best", "--dataset-sampling-strategy"},
+		{"--fixed-schedule-auto-offset", "--fixed-schedule-{auto,start,end}-offset requires --fixed-schedule."},
+		{"--fixed-schedule-end-offset 5", "--fixed-schedule-{auto,start,end}-offset requires --fixed-schedule."},
+		{"--fixed-schedule --fixed-schedule-auto-offset --fixed-schedule-start-offset 5", "exclude each other"},
+		{"--fixed-schedule --fixed-schedule-start-offset 6 --fixed-schedule-end-offset 5", "the start must not be after the end"},
+		{"--fixed-schedule --dataset-sampling-strategy random", "--fixed-schedule needs sequential sampling"},
+		{"--custom-dataset-type single_turn --isl-block-size 5", "--isl-block-size only applies to hash-id trace replay"},
+		{"--synthesis-max-isl 0", "--synthesis-max-isl"},
+	} {
+		if got := message(t, "", slices.Concat(base, strings.Fields(c.flags))...); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s\nwant %s", c.flags, got, c.want)
+		}
+	}
+	for _, flags := range []string{
+		"--custom-dataset-type single_turn", "--dataset-sampling-strategy random", "--ignore-trace-delays", "--fixed-schedule", "--inter-turn-delay-cap-seconds 1",
+		"--isl-block-size 5", "--synthesis-max-isl 5", "--synthesis-max-osl 5",
+	} {
+		name, _, _ := strings.Cut(flags, " ")
+		if got, want := message(t, "", slices.Concat(base[:4], strings.Fields(flags))...), name+" needs a dataset from a file: pass --input-file"; !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", flags, got, want)
+		}
+	}
+	if got := mustParse(t, "", "--model", "m", "--tokenizer", "builtin", "--dataset-sampling-strategy", "sequential").Dataset.File; got != nil {
+		t.Errorf("sequential synthetic prompts are a file: %+v", got)
+	}
+}
+
+const fileYAML = `schemaVersion: "2.0"
+benchmark:
+  model: m
+  endpoint: {url: "http://h"}
+  dataset: {type: file, path: a.jsonl, format: mooncake_trace, sampling: sequential, synthesis: {max_isl: 9, max_osl: 8}, entries: 4, osl: {mean: 5, stddev: 1},
+    inter_turn_delay_cap_seconds: 0.5, block_size: 64, ignore_trace_delays: true}
+  profiling: {type: concurrency, requests: 3}
+  tokenizer: {name: builtin}
+`
+
+func TestFileDatasetsByFile(t *testing.T) {
+	half := time.Second / 2
+	c := mustParse(t, fileYAML)
+	want := FileDataset{Path: "a.jsonl", Format: "mooncake_trace", Sampling: "sequential", Entries: 4, Block: 64, MaxInput: 9, MaxOutput: 8, IgnoreTimes: true,
+		DelayCap: &half}
+	if !reflect.DeepEqual(*c.Dataset.File, want) || c.Dataset.Output != (Length{5, 1}) {
+		t.Errorf("got %+v, output %v", *c.Dataset.File, c.Dataset.Output)
+	}
+	const echo = `{"name":"default","type":"file","path":"a.jsonl","format":"mooncake_trace","sampling":"sequential","synthesis":{"max_isl":9,"max_osl":8},"entries":4,` +
+		`"inter_turn_delay_cap_seconds":0.5,"osl":{"mean":5.0,"stddev":1.0},"block_size":64,"ignore_trace_delays":true}`
+	if got := strings.Join(strings.Fields(asJSON(t, c.Input)), ""); !strings.Contains(got, echo) {
+		t.Errorf("the echo is %s, want %s in it", got, echo)
+	}
+	if got := mustParse(t, fileYAML, "--input-file", "b.jsonl", "--isl-block-size", "16").Dataset.File; got.Path != "b.jsonl" || got.Block != 16 {
+		t.Errorf("flags do not stand above the file: %+v", got)
+	}
+	if got := message(t, strings.Replace(fileYAML, "type: file, path: a.jsonl, format: mooncake_trace, sampling: sequential, synthesis: {max_isl: 9, max_osl: 8}, entries: 4, osl: {mean: 5, stddev: 1},\n    inter_turn_delay_cap_seconds: 0.5, block_size: 64, ignore_trace_delays: true", "isl: 8", 1), "--input-file", "b.jsonl"); !strings.Contains(got, "--input-file applies to a file dataset, but the config file declares type: synthetic") {
+		t.Errorf("a file for a synthetic dataset: %s", got)
+	}
+}
