@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"unicode/utf8"
+
+	"prefire/tokenize/internal/scan"
+	"prefire/tokenize/internal/vocab"
 )
 
 // special is a token that is written out in the text and never merged.
@@ -12,27 +15,24 @@ type special struct {
 	id   int32
 }
 
-// splitter finds the end of the piece that begins at text[at]; merges never cross the ends of pieces. text is valid UTF-8, at < len(text).
-type splitter func(k *classes, text []byte, at int) int
-
 // bpe is a byte-pair encoding whose ids are the ranks of its merges.
 type bpe struct {
 	name     string
-	split    splitter
-	classes  *classes
-	vocab    *vocabulary
+	split    scan.Splitter
+	classes  *scan.Classes
+	vocab    *vocab.Table
 	specials []special
 	size     int
 	mergers  chan *merger // at rest
 }
 
-func newBPE(name string, source decoder, split splitter, specials []special) (*bpe, error) {
-	vocab, err := newVocabulary(source)
+func newBPE(name string, source decoder, split scan.Splitter, specials []special) (*bpe, error) {
+	ranks, err := ranked(source)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
 	}
 	b := &bpe{
-		name: name, split: split, classes: newClasses(), vocab: vocab, specials: specials, size: vocab.len(), mergers: make(chan *merger, 64),
+		name: name, split: split, classes: scan.New(), vocab: ranks, specials: specials, size: ranks.Len(), mergers: make(chan *merger, 64),
 	}
 	for _, s := range specials {
 		b.size = max(b.size, int(s.id)+1)
@@ -56,8 +56,8 @@ func (b *bpe) Append(dst []int32, text []byte) []int32 {
 func (b *bpe) Decode(dst []byte, ids []int32) ([]byte, error) {
 next:
 	for i, id := range ids {
-		if id >= 0 && int(id) < b.vocab.len() {
-			dst = append(dst, b.vocab.token(id)...)
+		if id >= 0 && int(id) < b.vocab.Len() {
+			dst = append(dst, b.vocab.Token(id)...)
 			continue
 		}
 		for _, s := range b.specials {
@@ -74,7 +74,7 @@ next:
 // encode appends text's ids to dst if keep is set, and counts them in any case.
 func (b *bpe) encode(dst []int32, text []byte, keep bool) ([]int32, int) {
 	if !utf8.Valid(text) {
-		text = repair(text)
+		text = scan.Repair(text)
 	}
 	m := b.merger()
 	n, from, seek := 0, 0, 0
@@ -146,8 +146,8 @@ func (b *bpe) segment(dst []int32, text []byte, keep bool, m *merger) ([]int32, 
 	n := 0
 	for at := 0; at < len(text); {
 		end := b.split(b.classes, text, at)
-		id := b.vocab.find(text, at, end)
-		if id != none {
+		id := b.vocab.Find(text, at, end)
+		if id != vocab.None {
 			at = end
 			n++
 			if keep {
@@ -163,47 +163,4 @@ func (b *bpe) segment(dst []int32, text []byte, keep bool, m *merger) ([]int32, 
 		}
 	}
 	return dst, n
-}
-
-// repair replaces each maximal ill-formed part of text by U+FFFD, as the Unicode standard recommends (chapter 3, "U+FFFD Substitution of
-// Maximal Subparts") and Python does.
-func repair(text []byte) []byte {
-	out := make([]byte, 0, len(text)+len(text)/2)
-	for len(text) > 0 {
-		r, size := utf8.DecodeRune(text)
-		if r != utf8.RuneError || size != 1 {
-			out = append(out, text[:size]...)
-			text = text[size:]
-			continue
-		}
-		out = utf8.AppendRune(out, utf8.RuneError)
-		text = text[illFormed(text):]
-	}
-	return out
-}
-
-// illFormed is the length of the maximal ill-formed part that text begins with: the longest start of a well-formed sequence, or one byte.
-func illFormed(text []byte) int {
-	// The second byte's range depends on the first; all later ones are 80 to BF.
-	low, high, length := byte(0x80), byte(0xBF), 1
-	switch c := text[0]; {
-	case c == 0xE0:
-		low, length = 0xA0, 3
-	case c == 0xED:
-		high, length = 0x9F, 3
-	case c >= 0xE1 && c <= 0xEF:
-		length = 3
-	case c == 0xF0:
-		low, length = 0x90, 4
-	case c == 0xF4:
-		high, length = 0x8F, 4
-	case c >= 0xF1 && c <= 0xF3:
-		length = 4
-	}
-	n := 1
-	for n < length && n < len(text) && text[n] >= low && text[n] <= high {
-		low, high = 0x80, 0xBF
-		n++
-	}
-	return n
 }

@@ -1,5 +1,10 @@
 package tokenize
 
+import (
+	"prefire/tokenize/internal/heap"
+	"prefire/tokenize/internal/vocab"
+)
+
 // short is the longest piece that is merged by scanning for the lowest rank; past it a heap is faster.
 const short = 64
 
@@ -7,7 +12,7 @@ const short = 64
 type merger struct {
 	parts []part
 	ids   []int32
-	heap  []pair
+	heap  heap.Min
 	work  int // pairs looked up and heap levels walked, over the merger's life
 }
 
@@ -15,17 +20,17 @@ type merger struct {
 type part struct {
 	start, end int32
 	id         int32 // its token
-	rank       int32 // the token it and the next part would make; none
+	rank       int32 // the token it and the next part would make; vocab.None if none
 	prev, next int32 // neighbours while a heap is used; -1 = none
 }
 
 // merge gives the ids of a piece: of all neighbouring parts that would make a token, those of the lowest rank are joined, the leftmost
 // first, until there are none. The result is valid until the next call.
-func (m *merger) merge(v *vocabulary, piece []byte) []int32 {
+func (m *merger) merge(v *vocab.Table, piece []byte) []int32 {
 	m.parts = m.parts[:0]
 	for i := range piece {
 		m.parts = append(m.parts, part{
-			start: int32(i), end: int32(i + 1), id: v.find(piece, i, i+1), rank: none, prev: int32(i - 1), next: int32(i + 1),
+			start: int32(i), end: int32(i + 1), id: v.Find(piece, i, i+1), rank: vocab.None, prev: int32(i - 1), next: int32(i + 1),
 		})
 	}
 	m.parts[len(piece)-1].next = -1
@@ -41,26 +46,26 @@ func (m *merger) merge(v *vocabulary, piece []byte) []int32 {
 	return m.ids
 }
 
-// rank is the token that the parts i and j make together, or none.
-func (m *merger) rank(v *vocabulary, piece []byte, i, j int) int32 {
+// rank is the token that the parts i and j make together, or vocab.None.
+func (m *merger) rank(v *vocab.Table, piece []byte, i, j int) int32 {
 	m.work++
-	return v.find(piece, int(m.parts[i].start), int(m.parts[j].end))
+	return v.Find(piece, int(m.parts[i].start), int(m.parts[j].end))
 }
 
-func (m *merger) scan(v *vocabulary, piece []byte) {
+func (m *merger) scan(v *vocab.Table, piece []byte) {
 	for {
-		lowest, at := none, 0
+		lowest, at := vocab.None, 0
 		for i := range m.parts {
-			if r := m.parts[i].rank; r != none && (lowest == none || r < lowest) {
+			if r := m.parts[i].rank; r != vocab.None && (lowest == vocab.None || r < lowest) {
 				lowest, at = r, i
 			}
 		}
-		if lowest == none {
+		if lowest == vocab.None {
 			break
 		}
 		m.parts[at].id, m.parts[at].end = lowest, m.parts[at+1].end
 		m.parts = append(m.parts[:at+1], m.parts[at+2:]...)
-		m.parts[at].rank = none
+		m.parts[at].rank = vocab.None
 		if at+1 < len(m.parts) {
 			m.parts[at].rank = m.rank(v, piece, at, at+1)
 		}
@@ -73,26 +78,24 @@ func (m *merger) scan(v *vocabulary, piece []byte) {
 	}
 }
 
-// pair is a heap entry: rank in the high half, index of the left part in the low one, so that the order of the numbers is the order of
-// merging. An entry is stale if its part has another rank by now: a pair that grows can never come back to the same bytes.
-type pair uint64
-
-func (m *merger) queue(v *vocabulary, piece []byte) {
+// queue merges with a heap of rank and left part, in that order. An entry is stale if its part has another rank by now: a pair that grows
+// can never come back to the same bytes.
+func (m *merger) queue(v *vocab.Table, piece []byte) {
 	m.heap = m.heap[:0]
 	for i := range m.parts {
 		m.push(i)
 	}
 	for len(m.heap) > 0 {
-		top := m.pop()
+		top := m.heap.Pop(&m.work)
 		i := int(uint32(top))
-		if p := &m.parts[i]; p.rank == none || p.rank != int32(top>>32) {
+		if p := &m.parts[i]; p.rank == vocab.None || p.rank != int32(top>>32) {
 			continue
 		}
 		p := &m.parts[i]
 		gone := &m.parts[p.next]
 		p.id, p.end, p.next = p.rank, gone.end, gone.next
-		gone.rank = none
-		p.rank = none
+		gone.rank = vocab.None
+		p.rank = vocab.None
 		if p.next >= 0 {
 			m.parts[p.next].prev = int32(i)
 			p.rank = m.rank(v, piece, i, int(p.next))
@@ -111,47 +114,7 @@ func (m *merger) queue(v *vocabulary, piece []byte) {
 
 // push enters the pair that begins at part i, if it makes a token.
 func (m *merger) push(i int) {
-	if m.parts[i].rank == none {
-		return
+	if m.parts[i].rank != vocab.None {
+		m.heap.Push(uint64(m.parts[i].rank)<<32|uint64(i), &m.work)
 	}
-	entry := pair(uint64(m.parts[i].rank)<<32 | uint64(i))
-	m.heap = append(m.heap, entry)
-	at := len(m.heap) - 1
-	for at > 0 {
-		m.work++
-		up := (at - 1) / 2
-		if m.heap[up] <= entry {
-			break
-		}
-		m.heap[at] = m.heap[up]
-		at = up
-	}
-	m.heap[at] = entry
-}
-
-func (m *merger) pop() pair {
-	top := m.heap[0]
-	last := m.heap[len(m.heap)-1]
-	m.heap = m.heap[:len(m.heap)-1]
-	n := len(m.heap)
-	at := 0
-	for {
-		m.work++
-		down := 2*at + 1
-		if down >= n {
-			break
-		}
-		if down+1 < n && m.heap[down+1] < m.heap[down] {
-			down++
-		}
-		if last <= m.heap[down] {
-			break
-		}
-		m.heap[at] = m.heap[down]
-		at = down
-	}
-	if n > 0 {
-		m.heap[at] = last
-	}
-	return top
 }

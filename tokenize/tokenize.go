@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/tiktoken-go/tokenizer/codec"
+
+	"prefire/tokenize/internal/scan"
 )
 
 // Tokenizer turns text into token ids and back. All methods are safe for concurrent use.
@@ -26,31 +28,54 @@ type Tokenizer interface {
 	VocabSize() int
 }
 
-// Open makes a tokenizer: "builtin" and "o200k_base" are OpenAI's o200k_base, "cl100k_base" is its forerunner. Each call builds an index
-// of its own of about 12 MiB, so a program opens one and shares it.
-func Open(name string) (Tokenizer, error) {
+// Framer is a [Tokenizer] that, asked to, puts tokens of its own around a text, such as BOS and EOS.
+type Framer interface {
+	Tokenizer
+	// Around is how many they are. Count and Append leave them out.
+	Around() int
+}
+
+// Open makes a built-in tokenizer: "builtin" and "o200k_base" are OpenAI's o200k_base, "cl100k_base" is its forerunner. Each call builds an
+// index of its own of about 12 MiB, so a program opens one and shares it. Tokenizers of models are opened by [Local].
+func Open(name string) (Tokenizer, error) { return Local{}.Open(name) }
+
+// openBuiltin is nil without an error where the name is none of a built-in tokenizer.
+func openBuiltin(name string) (Tokenizer, error) {
 	switch name {
 	case "builtin", "o200k_base":
-		return newBPE("o200k_base", codec.NewO200kBase(), splitO200k, []special{
+		return newBPE("o200k_base", codec.NewO200kBase(), scan.O200k, []special{
 			{"<|endoftext|>", 199999}, {"<|endofprompt|>", 200018},
 		})
 	case "cl100k_base":
-		return newBPE("cl100k_base", codec.NewCl100kBase(), splitCL100k, []special{
+		return newBPE("cl100k_base", codec.NewCl100kBase(), scan.CL100k, []special{
 			{"<|endoftext|>", 100257}, {"<|fim_prefix|>", 100258}, {"<|fim_middle|>", 100259}, {"<|fim_suffix|>", 100260},
 			{"<|endofprompt|>", 100276},
 		})
 	}
-	return nil, &UnknownError{Name: name}
+	return nil, nil
 }
 
-// Names lists what [Open] takes.
+// Names lists the built-in tokenizers.
 func Names() []string { return []string{"builtin", "o200k_base", "cl100k_base"} }
 
-// UnknownError is the name of a tokenizer that cannot be opened.
-type UnknownError struct{ Name string }
+// UnknownError is the name of a tokenizer that is not on this machine.
+type UnknownError struct {
+	Name   string
+	Looked []string // places
+	Model  bool     // Name is shaped as a model of the hub
+}
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("tokenizer %q is not available; allowed: %s. A model's own tokenizer.json cannot be read by this version, and nothing is "+
-		"downloaded: use --tokenizer builtin (prompt lengths are then o200k_base tokens, and the server counts its own)",
-		e.Name, strings.Join(Names(), ", "))
+	var b strings.Builder
+	fmt.Fprintf(&b, "tokenizer %q is not on this machine, and nothing is downloaded. It is none of the built-in ones (%s)", e.Name,
+		strings.Join(Names(), ", "))
+	if len(e.Looked) > 0 {
+		fmt.Fprintf(&b, ", and not in %s", strings.Join(e.Looked, ", nor in "))
+	}
+	b.WriteString(". Choose: --tokenizer builtin (prompt lengths are then o200k_base tokens, and the server counts its own); --tokenizer PATH of a " +
+		"tokenizer.json or of a folder with one")
+	if e.Model {
+		fmt.Fprintf(&b, "; or put the model's tokenizer into the hub cache once: hf download %s tokenizer.json tokenizer_config.json", e.Name)
+	}
+	return b.String()
 }

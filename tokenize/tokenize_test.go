@@ -16,6 +16,9 @@ import (
 	"sync"
 	"testing"
 	"unicode/utf8"
+
+	"prefire/tokenize/internal/scan"
+	"prefire/tokenize/internal/vocab"
 )
 
 // opened holds one tokenizer of each encoding for all tests of the package.
@@ -53,9 +56,9 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	_, err := Open("meta-llama/Llama-3.1-8B")
-	want := `tokenizer "meta-llama/Llama-3.1-8B" is not available; allowed: builtin, o200k_base, cl100k_base. A model's own tokenizer.json cannot ` +
-		`be read by this version, and nothing is downloaded: use --tokenizer builtin (prompt lengths are then o200k_base tokens, and the server ` +
-		`counts its own)`
+	want := `tokenizer "meta-llama/Llama-3.1-8B" is not on this machine, and nothing is downloaded. It is none of the built-in ones (builtin, ` +
+		`o200k_base, cl100k_base). Choose: --tokenizer builtin (prompt lengths are then o200k_base tokens, and the server counts its own); ` +
+		`--tokenizer PATH of a tokenizer.json or of a folder with one`
 	if err == nil || err.Error() != want {
 		t.Errorf("Open of a model: %v\nwant %s", err, want)
 	}
@@ -70,8 +73,8 @@ func TestVocabulary(t *testing.T) {
 	each(t, func(t *testing.T, tok Tokenizer) {
 		v := tok.(*bpe).vocab
 		h := sha256.New()
-		for id := range v.len() {
-			fmt.Fprintf(h, "%s %d\n", base64.StdEncoding.EncodeToString(v.token(int32(id))), id)
+		for id := range v.Len() {
+			fmt.Fprintf(h, "%s %d\n", base64.StdEncoding.EncodeToString(v.Token(int32(id))), id)
 		}
 		if got := fmt.Sprintf("%x", h.Sum(nil)); got != want[tok.Name()] {
 			t.Errorf("the file's sha256 is %s, want %s", got, want[tok.Name()])
@@ -99,7 +102,7 @@ func TestBadVocabulary(t *testing.T) {
 		`tokenizer test: its vocabulary lacks the byte 0xff`:       bytes[:255],
 		`tokenizer test: its vocabulary lacks the byte 0x00`:       nil,
 	} {
-		if _, err := newBPE("test", l, splitO200k, nil); err == nil || err.Error() != want {
+		if _, err := newBPE("test", l, scan.O200k, nil); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -114,34 +117,6 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		if m := <-b.mergers; cap(m.parts) > 1<<16 {
 			t.Errorf("room for %d parts is kept", cap(m.parts))
 		}
-	}
-}
-
-func TestClasses(t *testing.T) {
-	k := newClasses()
-	for _, c := range []struct {
-		r    rune
-		want uint8
-	}{
-		{0, 0}, {'A', upper | letter}, {'z', lower | letter}, {'5', number}, {' ', space}, {'\n', space | newline}, {'\r', space | newline},
-		{'\v', space}, {0x85, space}, {0x7f, 0}, {'!', 0}, {'_', 0}, {0xaa, upper | lower | letter}, {0x100, upper | letter},
-		{0x101, lower | letter}, {0x139, upper | letter}, {0x13a, lower | letter}, {0x1c5, upper | letter}, {0x2b0, upper | lower | letter},
-		{0x301, upper | lower}, {0x0661, number}, {0x4e2d, upper | lower | letter}, {0x3000, space}, {0x200b, 0}, {0x1f44d, 0},
-		{0x1c89, upper | letter}, {0x1c8a, lower | letter}, {0x10ffff, 0}, {0xe0100, upper | lower}, {0xe000, 0},
-		{0x378, 0}, {0x16d70, number},
-	} {
-		if got := k.of[c.r]; got != c.want {
-			t.Errorf("class of %U is %06b, want %06b", c.r, got, c.want)
-		}
-	}
-	letters := 0
-	for _, c := range k.of {
-		if c&letter != 0 {
-			letters++
-		}
-	}
-	if letters != 141028 {
-		t.Errorf("%d letters, want Unicode 16's 141028", letters)
 	}
 }
 
@@ -302,17 +277,6 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-func TestRepair(t *testing.T) {
-	for in, want := range map[string]string{
-		"\xff": "�", "a\xffb": "a�b", "\xe2\x82": "�", "\xe2\x82x": "�x", "\xf0\x9f\x91": "�", "\xc0\xaf": "��", "\xed\xa0\x80": "���",
-		"\xf4\x90\x80\x80": "����", "\xe0\x80": "��", "\xf0\x9f\x91\xf0\x9f\x91\x8d": "�👍", "\xc2\x41": "�A", "\xf4\x8f\xbf": "�", "ok �": "ok �",
-	} {
-		if got := string(repair([]byte(in))); got != want {
-			t.Errorf("repair(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestCountAllocatesNothing(t *testing.T) {
 	each(t, func(t *testing.T, tok Tokenizer) {
 		text := []byte(strings.Repeat("The quick brown fox, naïvely 漢字 counted 12345 xyzzyxyzzy.\n \n<|endoftext|>", 20))
@@ -343,28 +307,6 @@ func TestMergeWork(t *testing.T) {
 	}
 }
 
-// The splitters look at every character a bounded number of times: a quadratic one would need 10^11 steps for each text and not end.
-func TestSplitEnds(t *testing.T) {
-	each(t, func(t *testing.T, tok Tokenizer) {
-		b := tok.(*bpe)
-		for _, s := range []string{" \n", "\n ", "\u0301A", "AB\u02b0", "!/", "'s", " ", "\u0301", "a\u0301B", "A", "1", "!", "/\n"} {
-			text := bytes.Repeat([]byte(s), 1<<19/len(s))
-			for at := 0; at < len(text); {
-				end := b.split(b.classes, text, at)
-				if end <= at || end > len(text) {
-					t.Fatalf("the piece of %q at %d ends at %d", s, at, end)
-				}
-				at = end
-			}
-			text = text[:len(s)*(1<<14/len(s))]
-			got, err := tok.Decode(nil, tok.Append(nil, text))
-			if err != nil || !bytes.Equal(got, text) {
-				t.Errorf("16 KiB of %q do not come back (%v)", s, err)
-			}
-		}
-	})
-}
-
 // The heap and the scan give the same ids.
 func TestMergeWays(t *testing.T) {
 	v := opened["o200k_base"]().(*bpe).vocab
@@ -375,7 +317,7 @@ func TestMergeWays(t *testing.T) {
 		want := slices.Clone(m.merge(v, piece))
 		m.parts, m.ids = m.parts[:0], m.ids[:0]
 		for i := range piece {
-			m.parts = append(m.parts, part{start: int32(i), end: int32(i + 1), id: v.find(piece, i, i+1), rank: none, prev: int32(i - 1), next: int32(i + 1)})
+			m.parts = append(m.parts, part{start: int32(i), end: int32(i + 1), id: v.Find(piece, i, i+1), rank: vocab.None, prev: int32(i - 1), next: int32(i + 1)})
 		}
 		m.parts[len(piece)-1].next = -1
 		for i := range len(piece) - 1 {
@@ -430,7 +372,7 @@ func FuzzTokenizer(f *testing.F) {
 			}
 			want := text
 			if !utf8.Valid(text) {
-				want = repair(text)
+				want = scan.Repair(text)
 			}
 			got, err := tok.Decode(nil, ids)
 			if err != nil || !bytes.Equal(got, want) {
@@ -464,4 +406,17 @@ func BenchmarkCount(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/token")
 		})
 	}
+}
+
+// Long runs come back from their ids.
+func TestRunsComeBack(t *testing.T) {
+	each(t, func(t *testing.T, tok Tokenizer) {
+		for _, s := range []string{" \n", "\n ", "\u0301A", "AB\u02b0", "!/", "'s", " ", "\u0301", "a\u0301B", "A", "1", "!", "/\n"} {
+			text := bytes.Repeat([]byte(s), 1<<14/len(s))
+			got, err := tok.Decode(nil, tok.Append(nil, text))
+			if err != nil || !bytes.Equal(got, text) {
+				t.Errorf("16 KiB of %q do not come back (%v)", s, err)
+			}
+		}
+	})
 }

@@ -52,7 +52,7 @@ It prints its address on stdout when it listens, and ends on Ctrl-C.`,
 	f.StringArrayVar(&o.Models, "model", nil, "name served, any other gets 404; may be given several times; none given = every name is served")
 	f.IntVar(&o.MaxModelLen, "max-model-len", fakellm.DefaultMaxModelLen, "context length in tokens")
 	f.StringVar(&o.APIKey, "api-key", "", "key that everything under /v1 asks for")
-	f.StringVar(&m.tokenizer, "tokenizer", "builtin", "tokenizer that counts prompts: "+strings.Join(tokenize.Names(), ", "))
+	f.StringVar(&m.tokenizer, "tokenizer", "builtin", "tokenizer that counts prompts: "+strings.Join(tokenize.Names(), ", ")+", a tokenizer.json or a folder with one, or a model in the hub cache")
 	f.IntVar(&o.UsageExtra, "usage-extra", 0, "tokens added to each prompt's count, as a chat template adds them")
 	f.DurationVar(&o.TTFT, "ttft", 0, "time to first token of an empty prompt")
 	f.DurationVar(&o.PrefillPerToken, "prefill-per-token", 0, "time added to TTFT for each token of the prompt")
@@ -61,8 +61,6 @@ It prints its address on stdout when it listens, and ends on Ctrl-C.`,
 	f.DurationVar(&o.ITL, "itl", 0, "time between tokens")
 	f.Float64Var(&o.Jitter, "jitter", 0, "spread of TTFT and of each gap: 0.1 = evenly within 10 % of it; below 1")
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of the jitter")
-	f.DurationVar(&o.Stall, "stall", 0, "time for which each answer stands still after --stall-after tokens")
-	f.IntVar(&o.StallAfter, "stall-after", 0, "tokens of an answer after which it stands still for --stall")
 	f.IntVar(&o.OutputTokens, "output-tokens", 0,
 		"tokens after which an answer ends by itself, unless the request says ignore_eos; 0 = as many as asked for, or "+
 			strconv.Itoa(fakellm.DefaultOutputTokens)+" where none are")
@@ -91,7 +89,7 @@ func serveMock(ctx context.Context, p process, o fakellm.Options, m mockFlags) (
 	if m.certOut != "" && !o.TLS && !o.H2 {
 		return errors.New("--tls-cert-out needs --tls or --h2: without them there is no certificate")
 	}
-	counter, err := tokenize.Open(m.tokenizer)
+	counter, err := tokenize.FromEnv(p.env, os.ReadFile, "").Open(m.tokenizer)
 	if err != nil {
 		return err
 	}
@@ -145,7 +143,6 @@ func describeMock(o fakellm.Options) string {
 	add(o.Knee > 0, "x %v from %d tokens", o.KneeFactor, o.Knee)
 	add(true, "itl %v", o.ITL)
 	add(o.Jitter > 0, "jitter %v seed %d", o.Jitter, o.Seed)
-	add(o.Stall > 0, "stall %v after %d tokens", o.Stall, o.StallAfter)
 	add(o.TokensPerChunk > 1, "%d tokens a chunk", o.TokensPerChunk)
 	add(o.Slots > 0 && o.Refuse == 0, "%d slots, then a queue", o.Slots)
 	add(o.Slots > 0 && o.Refuse > 0, "%d slots, then %d", o.Slots, o.Refuse)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,7 +34,10 @@ func TestScripts(t *testing.T) {
 		},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SSL_CERT_FILE", "cert.pem") // where a script's mock over TLS writes its certificate
-			return nil
+			// Small tokenizers of each kind.
+			tokenizers, err := filepath.Abs("../../tokenize/internal/hf/testdata")
+			e.Setenv("TOKENIZERS", tokenizers)
+			return err
 		},
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -49,8 +50,12 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 		return nil, err
 	}
 	var err error
-	if l.tokens, err = tokenize.Open(cfg.Tokenizer); err != nil {
+	if l.tokens, err = tokenize.FromEnv(env, os.ReadFile, cfg.TokenizerRevision).Open(cfg.Tokenizer); err != nil {
 		return nil, err
+	}
+	if f, ok := l.tokens.(tokenize.Framer); ok && f.Around() > 0 {
+		l.notices = append(l.notices, fmt.Sprintf("tokenizer %s puts %d of its own tokens (such as BOS) around a text; lengths leave them out, as in aiperf",
+			f.Name(), f.Around()))
 	}
 	if l.chat, err = chat(cfg); err != nil {
 		return nil, err

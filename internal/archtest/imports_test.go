@@ -23,9 +23,15 @@ type rule struct {
 
 // rules is the table of the packages, named without the module.
 var rules = map[string]rule{
-	"sse":                   {offline: true},
-	"metrics":               {offline: true},
-	"tokenize":              {offline: true},
+	"sse":     {offline: true},
+	"metrics": {offline: true},
+	"tokenize": {may: []string{"tokenize/internal/scan", "tokenize/internal/vocab", "tokenize/internal/heap", "tokenize/internal/hf"},
+		offline: true},
+	"tokenize/internal/scan":  {offline: true},
+	"tokenize/internal/vocab": {offline: true},
+	"tokenize/internal/heap":  {offline: true},
+	"tokenize/internal/hf": {may: []string{"tokenize/internal/scan", "tokenize/internal/vocab", "tokenize/internal/heap"},
+		offline: true},
 	"loadgen/wire":          {may: []string{"sse"}},
 	"loadgen/wire/stamp":    {may: []string{"loadgen/wire"}},
 	"loadgen/wire/h2":       {may: []string{"loadgen/wire", "loadgen/wire/stamp"}},

@@ -22,15 +22,16 @@ type Config struct {
 	Dialect Dialect
 	File    string // config file, "" = none
 
-	Models    []string
-	Endpoint  Endpoint
-	Dataset   Dataset
-	Phases    []Phase
-	Tokenizer string // the one asked for, builtin for a placeholder model, else the model's name
-	Artifacts Artifacts
-	Seed      *uint64 // nil = drawn from the system
-	UI        string  // dashboard | simple | none | "" = not given: the caller decides by its terminal, and tells Settle
-	Verbose   int     // 0, 1 = -v, 2 = -vv
+	Models            []string
+	Endpoint          Endpoint
+	Dataset           Dataset
+	Phases            []Phase
+	Tokenizer         string // the one asked for, builtin for a placeholder model, else the model's name
+	TokenizerRevision string // of a model in the hub cache; "" = main
+	Artifacts         Artifacts
+	Seed              *uint64 // nil = drawn from the system
+	UI                string  // dashboard | simple | none | "" = not given: the caller decides by its terminal, and tells Settle
+	Verbose           int     // 0, 1 = -v, 2 = -vv
 
 	Client         string // auto | portable | reactor
 	Prewarm        bool

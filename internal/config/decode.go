@@ -147,7 +147,8 @@ func (d *decoder) benchmark(n *node) *draft {
 		out.dir, out.prefix = a.text("dir"), a.text("prefix")
 	}
 	if v, where, ok := s.value("tokenizer"); ok {
-		out.tokenizer = d.section(v, where, tokenizerKeys()).text("name")
+		t := d.section(v, where, tokenizerKeys())
+		out.tokenizer, out.revision = t.text("name"), t.text("revision")
 	}
 	if v, where, ok := s.value("runtime"); ok {
 		out.ui = d.section(v, where, runtimeKeys()).choice("ui", choicesUI(), nil)

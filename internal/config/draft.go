@@ -29,6 +29,7 @@ type draft struct {
 	dataset   datasetDraft
 	phases    []*phaseDraft
 	tokenizer opt[string]
+	revision  opt[string] // of the tokenizer
 	dir       opt[string]
 	prefix    opt[string]
 	seed      opt[int64] // of the envelope or the flag

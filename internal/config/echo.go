@@ -15,7 +15,7 @@ func (d *draft) echo(c *Config) Map {
 	if a := d.echoArtifacts(c); len(a) > 0 {
 		m = append(m, KeyValue{"artifacts", a})
 	}
-	m = append(m, KeyValue{"tokenizer", put(Map{}, "name", d.tokenizer)})
+	m = append(m, KeyValue{"tokenizer", put(put(Map{}, "name", d.tokenizer), "revision", d.revision)})
 	// Neither is collected, whether or not a flag says so.
 	if flagsOnly || d.noGPU {
 		m = append(m, KeyValue{"gpu_telemetry", Map{{"enabled", false}}})

@@ -141,7 +141,7 @@ benchmark:
   warmup: {type: concurrency, sessions: 3, concurrency: 2}
   profiling: {type: concurrency, duration: 2h, concurrency: 4, gracePeriod: inf, excludeFromResults: false}
   artifacts: {dir: out, prefix: run.json, summary: [json], records: [jsonl], raw: false}
-  tokenizer: {name: builtin, trust_remote_code: true}
+  tokenizer: {name: builtin, revision: v2, trust_remote_code: true}
   runtime: {ui: simple, workers: 3}
   gpu_telemetry: {enabled: false}
   server_metrics: {enabled: false}
@@ -163,10 +163,10 @@ benchmark:
 			{Name: "warmup", Kind: metrics.Warmup, Concurrency: 2, Sessions: 3, Grace: Infinite},
 			{Name: "profiling", Concurrency: 4, Duration: 2 * time.Hour, Grace: Infinite},
 		},
-		Tokenizer: "builtin", Artifacts: Artifacts{Dir: "out", Prefix: "run"}, Seed: &seed, UI: "simple",
+		Tokenizer: "builtin", TokenizerRevision: "v2", Artifacts: Artifacts{Dir: "out", Prefix: "run"}, Seed: &seed, UI: "simple",
 		Client: "auto", Prewarm: true, StreamsPerConn: 16,
 		Notices: []string{
-			"run.yaml:24:30: benchmark.tokenizer.trust_remote_code has no effect: prefire runs no code of a tokenizer.",
+			"run.yaml:24:44: benchmark.tokenizer.trust_remote_code has no effect: prefire runs no code of a tokenizer.",
 			"run.yaml:25:25: benchmark.runtime.workers has no effect: prefire runs its load in one process and has no workers.",
 		},
 	}
@@ -359,7 +359,7 @@ func TestBadFiles(t *testing.T) {
 			"run.yaml:8:24: benchmark.tokenizer.Name: Extra inputs are not permitted: the key is given twice, as name in line 8."},
 		{"a section of another type", minimal(ok + "\n  tokenizer: builtin"), "run.yaml:7:14: benchmark.tokenizer: Input should be a " +
 			"valid dictionary: a " +
-			"mapping with the keys name; found 'builtin' (a string)."},
+			"mapping with the keys name, revision; found 'builtin' (a string)."},
 		{"model and models", minimal(ok + "\n  models: [x]"),
 			"run.yaml:3:3: benchmark.model: 'model' cannot be used with 'models' (line 7). Use 'model' for a single model or 'models' " +
 				"for multiple named models."},

@@ -89,6 +89,7 @@ func (all *flags) apply(d *draft) error {
 		return err
 	}
 	replace(&d.tokenizer, all.text("tokenizer_name"))
+	replace(&d.revision, all.text("tokenizer_revision"))
 	replace(&d.dir, all.text("artifact_directory"))
 	replace(&d.prefix, all.text("profile_export_prefix"))
 	replace(&d.ui, all.choice("ui_type"))

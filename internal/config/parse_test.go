@@ -85,6 +85,7 @@ func TestArguments(t *testing.T) {
 		{"seed", "--random-seed|7", func(c *Config) { c.Seed = &seed }},
 		{"seed 0 is a seed", "--random-seed|0", func(c *Config) { c.Seed = &zero }},
 		{"tokenizer", "--tokenizer|builtin", func(c *Config) { c.Tokenizer = "builtin" }},
+		{"revision of a tokenizer", "--tokenizer|a/b|--tokenizer-revision|v2", func(c *Config) { c.Tokenizer, c.TokenizerRevision = "a/b", "v2" }},
 		{"a folder as given", "--artifact-dir|results/x", func(c *Config) { c.Artifacts.Dir = "results/x" }},
 		{"prefix", "--profile-export-prefix|/tmp/run1_raw.jsonl", func(c *Config) { c.Artifacts.Prefix = "run1" }},
 		{"path", "--endpoint|/my/chat", func(c *Config) { c.Endpoint.Path = "/my/chat" }},

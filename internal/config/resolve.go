@@ -48,7 +48,7 @@ func (d *draft) resolve() (*Config, error) {
 	if len(r.problems) > 0 {
 		return nil, r.err()
 	}
-	c.Tokenizer = r.resolveTokenizer(d)
+	c.Tokenizer, c.TokenizerRevision = r.resolveTokenizer(d), d.revision.v
 	c.Artifacts = d.artifacts(c)
 	if !d.noGPU || !d.noServer {
 		r.notices = append(r.notices, "This version of prefire collects no GPU telemetry and no server metrics (as with "+

@@ -119,9 +119,9 @@ func artifactsKeys() keys {
 
 func tokenizerKeys() keys {
 	return keys{
-		known: []string{"name"},
+		known: []string{"name", "revision"},
 		idle:  map[string]string{"trust_remote_code": "prefire runs no code of a tokenizer"},
-		later: map[string][]string{"revision": {"main"}, "apply_chat_template": off()},
+		later: map[string][]string{"apply_chat_template": off()},
 	}
 }
 

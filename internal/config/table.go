@@ -117,8 +117,11 @@ func supportedFlags() []Flag {
 			Help: "Base name of the result files; the endings of aiperf's files are taken off, and the folder of an absolute path."},
 
 		{Field: "tokenizer_name", Names: []string{"--tokenizer"}, Group: gTokenizer, Kind: Text,
-			Help: "Tokenizer that prompts are made with and answers counted with; builtin is o200k_base, with no network. Not given: the " +
-				"model's name, or builtin where that is a placeholder such as test-model."},
+			Help: "Tokenizer that prompts are made with and answers counted with: builtin (o200k_base), cl100k_base, a tokenizer.json, a folder with " +
+				"one, or a model in the local Hugging Face hub cache; nothing is downloaded. Not given: the model's name, or builtin where that is a " +
+				"placeholder such as test-model."},
+		{Field: "tokenizer_revision", Names: []string{"--tokenizer-revision"}, Group: gTokenizer, Kind: Text, Default: "main",
+			Help: "Branch, tag or commit of a tokenizer in the hub cache."},
 
 		{Field: "benchmark_duration", Names: []string{"--benchmark-duration"}, Group: gLoad, Kind: Duration, Bound: above(0), Sweep: true,
 			Help: "Stop sending after this time. Seconds, or with a unit: 30s, 5m, 2h."},

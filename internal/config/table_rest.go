@@ -12,7 +12,7 @@ const (
 	laterSweep         = laterFlag + ": run prefire once for each value"
 	laterHook          = laterFlag + ": send the request yourself before the run, for example with curl"
 	laterWait          = laterFlag + ": wait for the server's /health before the run"
-	laterTokenizer     = laterFlag + ", which has built-in tokenizers only: use --tokenizer builtin"
+	laterTokenizer     = laterFlag
 	laterReuse         = laterFlag + ", which keeps its connections open"
 	laterGPU           = laterFlag + "; GPU telemetry is not collected"
 	laterServerMetrics = laterFlag + "; the server's /metrics are not collected"
@@ -49,7 +49,6 @@ func aiperfRest() []Flag {
 		refused("request_content_type", gEndpoint, laterFlag, "--request-content-type").same("application/json"),
 		refused("session_header", gEndpoint, laterTurns, "--session-header"),
 		refused("uuid_and_strip", gEndpoint, neverMedia, "--uuid-and-strip").boolean(),
-		refused("tokenizer_revision", gTokenizer, laterTokenizer, "--tokenizer-revision").same("main"),
 		idle("trust_remote_code", gTokenizer, "prefire runs no code of a tokenizer", "--tokenizer-trust-remote-code").boolean(),
 		refused("apply_chat_template", gTokenizer, laterTokenizer, "--apply-chat-template").boolean(),
 		refused("public_dataset", gInput, neverPublic, "--public-dataset"),

@@ -22,14 +22,8 @@ type streamEnds struct {
 	block  []byte // header block of the current stream
 	ending bool   // its HEADERS frame had END_STREAM
 	ids    map[uint32]string
-	ends   map[string][]streamEnd
+	ends   map[string][]wire.Stamp
 	dec    *hpack.Decoder
-}
-
-// streamEnd is the arrival of the frame that ended a stream's request.
-type streamEnd struct {
-	stream uint32
-	at     wire.Stamp
 }
 
 type scan uint8
@@ -61,7 +55,7 @@ func (e *streamEnds) feed(p []byte, st wire.Stamp) {
 			}
 			if len(e.buf) == len(http2.ClientPreface) {
 				e.state, e.buf = inHead, e.buf[:0]
-				e.ids, e.ends = make(map[uint32]string), make(map[string][]streamEnd)
+				e.ids, e.ends = make(map[uint32]string), make(map[string][]wire.Stamp)
 				e.dec = hpack.NewDecoder(4096, nil)
 			}
 		case inHead:
@@ -155,15 +149,15 @@ func (e *streamEnds) frame(st wire.Stamp) {
 func (e *streamEnds) end(stream uint32, st wire.Stamp) {
 	if id, ok := e.ids[stream]; ok {
 		delete(e.ids, stream)
-		e.ends[id] = append(e.ends[id], streamEnd{stream, st})
+		e.ends[id] = append(e.ends[id], st)
 	}
 }
 
 // take takes out the arrival of the request with this X-Request-ID.
-func (e *streamEnds) take(id string) (streamEnd, bool) {
+func (e *streamEnds) take(id string) (wire.Stamp, bool) {
 	q := e.ends[id]
 	if len(q) == 0 {
-		return streamEnd{}, false
+		return wire.Stamp{}, false
 	}
 	if len(q) == 1 {
 		delete(e.ends, id)

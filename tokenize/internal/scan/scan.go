@@ -1,4 +1,6 @@
-package tokenize
+// Package scan splits text into the pieces that tokenizers merge within: character classes at the Unicode version of Python's tiktoken and
+// tokenizers, and hand-written scanners in place of their regular expressions. No scanner takes quadratic time.
+package scan
 
 import "unicode/utf8"
 
@@ -19,11 +21,18 @@ const (
 // notSymbol is what [^\s\p{L}\p{N}] leaves out.
 const notSymbol = letter | number | space
 
-// classes gives the class bits of every code point.
-type classes struct{ of []uint8 }
+// Splitter finds the end of the piece that begins at text[at]; merges never cross the ends of pieces. text is valid UTF-8, at < len(text).
+type Splitter func(k *Classes, text []byte, at int) int
 
-func newClasses() *classes {
-	k := &classes{of: make([]uint8, utf8.MaxRune+1)}
+// Classes gives the class bits of every code point.
+type Classes struct {
+	of    []uint8
+	props []uint8 // of a Full table
+}
+
+// New makes the table of classes, of about 1 MiB.
+func New() *Classes {
+	k := &Classes{of: make([]uint8, utf8.MaxRune+1)}
 	for i, entry := range classRanges {
 		end := uint32(utf8.MaxRune + 1)
 		if i+1 < len(classRanges) {
@@ -47,14 +56,14 @@ func newClasses() *classes {
 }
 
 // at is the class and the length of the character at text[i]; past the end both are 0.
-func (k *classes) at(text []byte, i int) (uint8, int) {
+func (k *Classes) at(text []byte, i int) (uint8, int) {
 	if i < len(text) && text[i] < utf8.RuneSelf {
 		return k.of[text[i]], 1
 	}
 	return k.wide(text, i)
 }
 
-func (k *classes) wide(text []byte, i int) (uint8, int) {
+func (k *Classes) wide(text []byte, i int) (uint8, int) {
 	if i >= len(text) {
 		return 0, 0
 	}
@@ -63,7 +72,7 @@ func (k *classes) wide(text []byte, i int) (uint8, int) {
 }
 
 // run is the end of the longest run, from text[i] on, of characters that have any of the bits in want.
-func (k *classes) run(text []byte, i int, want uint8) int {
+func (k *Classes) run(text []byte, i int, want uint8) int {
 	for {
 		c, n := k.at(text, i)
 		if c&want == 0 {
@@ -73,7 +82,7 @@ func (k *classes) run(text []byte, i int, want uint8) int {
 	}
 }
 
-// splitO200k is the pattern of o200k_base:
+// O200k is the pattern of o200k_base:
 //
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?
@@ -82,14 +91,17 @@ func (k *classes) run(text []byte, i int, want uint8) int {
 //	\s*[\r\n]+
 //	\s+(?!\S)
 //	\s+
-func splitO200k(k *classes, text []byte, at int) int {
+func O200k(k *Classes, text []byte, at int) int { return k.cased(text, at, 3, true) }
+
+// cased is O200k with so many digits to a number, and contractions part of a word or not.
+func (k *Classes) cased(text []byte, at, digits int, contracted bool) int {
 	c, n := k.at(text, at)
 	switch {
 	case c&letter != 0:
 		small, capital := k.word(text, at)
-		return contraction(text, max(small, capital))
+		return tail(text, max(small, capital), contracted)
 	case c&number != 0:
-		return k.digits(text, at+n)
+		return k.numbers(text, at, digits)
 	case c&newline == 0:
 		// One character before the word. Backtracking tries the first alternative with and without it, then the second.
 		small, capital := k.word(text, at+n)
@@ -100,7 +112,7 @@ func splitO200k(k *classes, text []byte, at int) int {
 			small = capital
 		}
 		if small >= 0 {
-			return contraction(text, small)
+			return tail(text, small, contracted)
 		}
 		if end, ok := k.symbols(text, at); ok {
 			for end < len(text) && (text[end] == '\r' || text[end] == '\n' || text[end] == '/') {
@@ -112,10 +124,17 @@ func splitO200k(k *classes, text []byte, at int) int {
 	return k.blank(text, at, false)
 }
 
+func tail(text []byte, end int, contracted bool) int {
+	if contracted {
+		return contraction(text, end)
+	}
+	return end
+}
+
 // word matches the letters of o200k's first two alternatives at text[i]: the end of capitals* small+, or -1; and the end of capitals+, or
 // -1, which is what the second alternative matches wherever the first one does not. Characters that are both kinds let the first
 // alternative give back what follows the last of them.
-func (k *classes) word(text []byte, i int) (small, capital int) {
+func (k *Classes) word(text []byte, i int) (small, capital int) {
 	start, both := i, -1
 	if end := small26(text, i); end > i {
 		return k.run(text, end, lower), -1
@@ -172,7 +191,7 @@ func contraction(text []byte, i int) int {
 	return i
 }
 
-// splitCL100k is the pattern of cl100k_base:
+// CL100k is the pattern of cl100k_base:
 //
 //	'(?i:[sdmt]|ll|ve|re)
 //	[^\r\n\p{L}\p{N}]?+\p{L}++
@@ -182,7 +201,7 @@ func contraction(text []byte, i int) int {
 //	\s*[\r\n]
 //	\s+(?!\S)
 //	\s
-func splitCL100k(k *classes, text []byte, at int) int {
+func CL100k(k *Classes, text []byte, at int) int {
 	if end := contraction(text, at); end > at {
 		return end
 	}
@@ -191,35 +210,20 @@ func splitCL100k(k *classes, text []byte, at int) int {
 	case c&letter != 0:
 		return k.run(text, at, letter)
 	case c&number != 0:
-		return k.digits(text, at+n)
+		return k.numbers(text, at, 3)
 	case c&newline == 0:
 		if end := k.run(text, at+n, letter); end > at+n {
 			return end
 		}
 		if end, ok := k.symbols(text, at); ok {
-			for end < len(text) && (text[end] == '\r' || text[end] == '\n') {
-				end++
-			}
-			return end
+			return lineEnds(text, end)
 		}
 	}
 	return k.blank(text, at, true)
 }
 
-// digits is the end of a number whose first digit ends at text[i]: three digits at most.
-func (k *classes) digits(text []byte, i int) int {
-	for range 2 {
-		c, n := k.at(text, i)
-		if c&number == 0 {
-			break
-		}
-		i += n
-	}
-	return i
-}
-
 // symbols is the end of " ?[^\s\p{L}\p{N}]+" at text[i].
-func (k *classes) symbols(text []byte, i int) (int, bool) {
+func (k *Classes) symbols(text []byte, i int) (int, bool) {
 	if text[i] == ' ' {
 		i++
 	}
@@ -236,7 +240,7 @@ func (k *classes) symbols(text []byte, i int) (int, bool) {
 
 // blank is the end of the piece of white space at text[i]: up to the last line break of the run; else all but the last character of it,
 // which goes with what follows. With toEnd, a run that reaches the end of the text is one piece.
-func (k *classes) blank(text []byte, i int, toEnd bool) int {
+func (k *Classes) blank(text []byte, i int, toEnd bool) int {
 	start, line, last := i, -1, i
 	for {
 		c, n := k.at(text, i)

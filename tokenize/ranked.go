@@ -1,0 +1,34 @@
+package tokenize
+
+import (
+	"fmt"
+
+	"prefire/tokenize/internal/vocab"
+)
+
+// decoder gives the bytes of a token, or an error for an id it does not have.
+type decoder interface {
+	Decode(ids []uint) (string, error)
+}
+
+// ranked reads ids from 0 up to the first one that source does not have. Ids must be the ranks of a byte-pair encoding, so all single bytes
+// must be there.
+func ranked(source decoder) (*vocab.Table, error) {
+	v := vocab.New(1<<17, 1<<20)
+	one := make([]uint, 1)
+	for ; ; one[0]++ {
+		token, err := source.Decode(one)
+		if err != nil {
+			break
+		}
+		if !v.Add([]byte(token), int32(one[0])) {
+			return nil, fmt.Errorf("its vocabulary holds the token %q twice", token)
+		}
+	}
+	for c := range 256 {
+		if v.Find([]byte{byte(c)}, 0, 1) == vocab.None {
+			return nil, fmt.Errorf("its vocabulary lacks the byte %#02x", c)
+		}
+	}
+	return v, nil
+}
