@@ -188,7 +188,7 @@ func (w *window) judge() (f figures, broken []limit) {
 		}
 	}
 	check(limitTTFT, f.TTFTBound <= ttftLimit(mean(w.ttft)))
-	check(limitITL, f.ITLBound <= itlBoundShare*mean(w.itl))
+	check(limitITL, itlFits(mean(w.itlSlack), f.ITLBound, mean(w.itl)))
 	check(limitGaps, f.GapsLost <= gapsLostShare)
 	check(limitSend, f.SendLate <= sendLateShare*mean(w.latency))
 	// A token that lies in the kernel for longer than a gap shares its read with the next one.

@@ -115,10 +115,10 @@ func TestAStepIsJudgedByItsWindows(t *testing.T) {
 			r.Error = json.RawMessage(`{"code":503}`)
 		}},
 		{name: "cold requests are no measurement", limits: []limit{limitEmpty}, change: func(r *stepRecord, _, _ float64) { r.Metrics.TTFT.Value = 0 }},
-		{name: "half of the windows", fit: 3, limits: []limit{limitITL, limitTTFT}, middle: figures{Rate: 50, TTFTBound: 15, ITLBound: 0.3},
+		{name: "half of the windows", fit: 3, limits: []limit{limitITL, limitTTFT}, middle: figures{Rate: 50, TTFTBound: 25, ITLBound: 0.5},
 			change: func(r *stepRecord, first, _ float64) {
 				if first >= 2200 {
-					r.Prefire.TTFTSlack = 30_000
+					r.Prefire.TTFTSlack = 50_000
 				}
 			}},
 	} {

@@ -48,13 +48,14 @@ func TestVerdictsSayWhatTheClientWasFitFor(t *testing.T) {
 		unfit  string // the claims it was not fit for
 	}{
 		{"all fit at the limits", results(50, 10), full, func(c *metrics.ClientReport) {
-			c.TTFTSlack, c.ITLSlack, c.ITLMissing, c.GapsExact, c.GapsShared = p99(1), p99(0.2), partOf(5, 100), partOf(95, 100), partOf(2, 100)
+			c.TTFTSlack, c.ITLSlack, c.ITLMissing, c.GapsExact, c.GapsShared = p99(1), metrics.Spread{Count: 10, Avg: 0.2, P99: 1}, partOf(5, 100), partOf(95, 100), partOf(2, 100)
 		}, ""},
 		{"TTFT bound over 1 ms of 50", results(50, 10), full, func(c *metrics.ClientReport) { c.TTFTSlack = p99(1.1) }, "TTFT"},
 		{"TTFT bound of 9 ms under 1 % of 1 s", results(1000, 10), full, func(c *metrics.ClientReport) { c.TTFTSlack = p99(9) }, ""},
 		{"TTFT bound of 0.5 ms over a tenth of 1 ms", results(1, 10), full, func(c *metrics.ClientReport) { c.TTFTSlack = p99(0.5) }, "TTFT"},
 		{"requests written slowly", results(50, 10), full, func(c *metrics.ClientReport) { c.WriteTime = p99(1.1) }, "TTFT"},
-		{"ITL bound", results(50, 10), full, func(c *metrics.ClientReport) { c.ITLSlack = p99(0.21) }, "ITL"},
+		{"ITL bound on average", results(50, 10), full, func(c *metrics.ClientReport) { c.ITLSlack = metrics.Spread{Count: 10, Avg: 0.21, P99: 0.5} }, "ITL"},
+		{"ITL bound at p99", results(50, 10), full, func(c *metrics.ClientReport) { c.ITLSlack = p99(1.1) }, "ITL"},
 		{"answers in one read", results(50, 10), full, func(c *metrics.ClientReport) { c.ITLMissing = partOf(6, 100) }, "ITL"},
 		{"all answers in one read", results(50, 10)[:1], full, func(c *metrics.ClientReport) {
 			c.ITLSlack, c.GapSlack, c.ITLMissing, c.GapsShared, c.GapsExact = metrics.Spread{}, metrics.Spread{}, partOf(10, 10), partOf(100, 100), partOf(0, 100)
@@ -93,7 +94,7 @@ func TestVerdictsGiveTheirReasons(t *testing.T) {
 		if want := [...]string{
 			"error bound p99 0.500 ms (at most 1.000), max 1.000 ms; 90.0 % of first tokens exact; kernel stamps; " +
 				"the client took 3.000 ms at p99 to write a request, which TTFT holds",
-			"error bound of a request's mean p99 0.100 ms (at most 0.200), max 0.200 ms; 1 of 11 answers came whole in one read and have none",
+			"error bound of a request's mean 0.000 ms on average (at most 0.200), p99 0.100 (at most 1.000), max 0.200; 1 of 11 answers came whole in one read and have none",
 			"gaps between tokens are not trustworthy: 15 of 100 gaps lay within one read and are no measurement, 5 more have an end that is not exact " +
 				"(bound max 8.000 ms); 14.2 events a read; the client was not late (first tokens read 0.020 ms after their arrival at p99): " +
 				"they were sent or delivered together",
