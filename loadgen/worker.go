@@ -126,7 +126,7 @@ func (w *worker) session(a assignment) bool {
 	var history []Message
 	w.call.Conn = 0
 	at := int64(0) // intended time of the turn before
-	for i := range sess.Turns[:a.turns] {
+	for i := range a.turns {
 		turn := &sess.Turns[i]
 		w.prepare(sess, i, id, history)
 		var p permit
@@ -143,9 +143,13 @@ func (w *worker) session(a assignment) bool {
 			return i > 0
 		}
 		at = p.at
-		w.send(sess, turn, p, i+1 < a.turns && !sess.Complete)
-		w.ended = w.finished.Record.End
+		w.issue(sess, turn, p, i+1 < a.turns && !sess.Complete)
 		if i+1 == a.turns {
+			a.sess, sess, turn = nil, nil, nil // thousands of prompts would else lie here until their answers end
+		}
+		w.exchange()
+		w.ended = w.finished.Record.End
+		if sess == nil {
 			break
 		}
 		if !sess.Complete {
@@ -249,15 +253,11 @@ func (w *worker) countInput(turn *Turn, history []Message) {
 	}
 }
 
-// send sends the prepared turn, waits for its end and hands over its record. more says that the answer goes into another turn.
-func (w *worker) send(sess *Session, turn *Turn, p permit, more bool) {
+// issue gives the prepared turn its number and all that its call needs. more says that the answer goes into another turn.
+func (w *worker) issue(sess *Session, turn *Turn, p permit, more bool) {
 	ph, c, r := w.ph, &w.call, &w.finished.Record
 	r.Seq, r.Intended, r.Issued = p.seq, p.at, p.taken
 	if w.bodyErr != nil {
-		ph.run.prefill.release()
-		r.Err = &metrics.Error{Type: "ValueError", Message: w.bodyErr.Error()}
-		r.Start, r.End = r.Issued, ph.Clock.Now()
-		w.hand(nil, nil)
 		return
 	}
 	c.Target, c.Body, c.Header, c.MaxChunks = ph.plan.Targets[w.target].Wire, w.body, w.header, turn.MaxTokens
@@ -269,6 +269,18 @@ func (w *worker) send(sess *Session, turn *Turn, p permit, more bool) {
 		c.CancelAfter = max(ph.Cancel.Delay, 1) // 0 would be never
 	}
 	ph.Sink.Issued(ph.stream, r.Seq, sess, w.body)
+}
+
+// exchange sends what was issued, waits for its end and hands over its record.
+func (w *worker) exchange() {
+	ph, c, r := w.ph, &w.call, &w.finished.Record
+	if w.bodyErr != nil {
+		ph.run.prefill.release()
+		r.Err = &metrics.Error{Type: "ValueError", Message: w.bodyErr.Error()}
+		r.Start, r.End = r.Issued, ph.Clock.Now()
+		w.hand(nil, nil)
+		return
+	}
 	unproven := !ph.warm[w.target].Load()
 	w.prefills = true
 	began := ph.Clock.Now()

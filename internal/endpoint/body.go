@@ -126,6 +126,7 @@ func (c *Chat) AppendBody(dst []byte, t *loadgen.Turn, history []loadgen.Message
 	case t.MaxTokens > 0:
 		body = c.limited
 	}
+	dst = slices.Grow(dst, body.size()+textSize(history)+textSize(t.Messages))
 	for _, p := range body {
 		dst = append(dst, p.fixed...)
 		switch p.fill {
@@ -136,6 +137,23 @@ func (c *Chat) AppendBody(dst []byte, t *loadgen.Turn, history []loadgen.Message
 		}
 	}
 	return dst, nil
+}
+
+// size and textSize are how long a body is, but for escapes: thousands of bodies at once would else be as much again in what they grew by.
+func (t template) size() int {
+	n := 0
+	for _, p := range t {
+		n += len(p.fixed) + len("1000000")
+	}
+	return n
+}
+
+func textSize(list []loadgen.Message) int {
+	n := 0
+	for i := range list {
+		n += len(`{"role":"","content":""},`) + len("user") + len(list[i].Role) + len(list[i].Content) + len(list[i].JSON)
+	}
+	return n
 }
 
 func appendMessages(dst []byte, lists ...[]loadgen.Message) []byte {

@@ -25,3 +25,31 @@ func FuzzString(f *testing.F) {
 		}
 	})
 }
+
+// Every character at every place of a long text, alone and beside another.
+func TestStringAtEveryPlace(t *testing.T) {
+	long := strings.Repeat("abcdefgh", 2*stride/8)
+	for _, s := range []string{"\"", "\\", "\x00", "\x1f", " ", "\x7f", "\x80", "\xff", "é", "😀", "\n\n", "é\xffé", "\"a\""} {
+		for at := range stride + 20 {
+			in := long[:at] + s + long[at:]
+			var back string
+			if out := AppendString(nil, in); json.Unmarshal(out, &back) != nil || back != strings.ToValidUTF8(in, "\uFFFD") {
+				t.Fatalf("%q at %d: %s", s, at, out)
+			}
+		}
+	}
+}
+
+func BenchmarkString(b *testing.B) {
+	prose := strings.Repeat("The old boat went over the quiet lake. ", 64)
+	for name, s := range map[string]string{"prose": prose, "lines": strings.ReplaceAll(prose, ".", ".\n"), "wide": strings.Repeat("日本語の文章", 100)} {
+		b.Run(name, func(b *testing.B) {
+			var dst []byte
+			b.ReportAllocs()
+			b.SetBytes(int64(len(s)))
+			for b.Loop() {
+				dst = AppendString(dst[:0], s)
+			}
+		})
+	}
+}
