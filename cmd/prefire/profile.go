@@ -385,16 +385,22 @@ func (b *bench) phases(sums []loadgen.PhaseSummary) []export.Phase {
 
 // merged folds the accumulators of all phases of one kind that ran, with the windows of those.
 func (b *bench) merged(sums []loadgen.PhaseSummary, kind metrics.Kind) (*metrics.Accumulator, []metrics.Window, error) {
-	acc := metrics.NewAccumulator(b.options)
+	var accs []*metrics.Accumulator
 	var windows []metrics.Window
 	for i, s := range sums {
-		if s.Phase.Kind != kind {
-			continue
+		if s.Phase.Kind == kind {
+			accs = append(accs, b.sink.byPhase[i])
+			windows = append(windows, metrics.Window{Start: s.Start, End: s.End})
 		}
-		if err := acc.Merge(b.sink.byPhase[i]); err != nil {
+	}
+	if len(accs) == 1 {
+		return accs[0], windows, nil // the values of a long run are not held twice
+	}
+	acc := metrics.NewAccumulator(b.options)
+	for _, a := range accs {
+		if err := acc.Merge(a); err != nil {
 			return nil, nil, err
 		}
-		windows = append(windows, metrics.Window{Start: s.Start, End: s.End})
 	}
 	return acc, windows, nil
 }
