@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"os"
 	"prefire/internal/fakellm"
 	"prefire/loadgen/wire/reactor"
+	"slices"
+	"syscall"
 )
 
 // wallGrain is how far the two clocks of client and server, and times that went through milliseconds as floats, may lie apart, in ns.
@@ -234,6 +237,24 @@ func TestPromptsAreExactAndDoNotRepeat(t *testing.T) {
 	}
 	if n != 81 || len(seen) != n {
 		t.Errorf("%d different prompts in %d requests; want 81 in 81 (one throwaway)", len(seen), n)
+	}
+}
+
+// The first requests go out while the other prompts are still to be made: all of these would take hours, and fill the memory.
+func TestTheFirstRequestDoesNotWaitForAllPrompts(t *testing.T) {
+	s := serve(t, fakellm.Options{})
+	dir := t.TempDir()
+	signals := make(chan os.Signal, 1)
+	args := profileArgs(s.URL(), dir, "--concurrency", "1", "--request-count", "50000000")
+	args[slices.Index(args, "--isl")+1] = "4096"
+	done := start(signals, nil, args...)
+	if _, err := s.Wait(t.Context(), 5); err != nil { // probe, model list, throwaway, and two of the run's
+		t.Fatal(err)
+	}
+	signals <- syscall.SIGTERM
+	p := <-done
+	if sum := readSummary(t, dir); p.code != exitTerminated || sum.Prefire.Counts.OK < 1 || sum.ISL.Max != 4096 {
+		t.Errorf("exit %d, %+v, prompts of %v tokens at most; want %d, 1 ok at least, 4096", p.code, sum.Prefire.Counts, sum.ISL.Max, exitTerminated)
 	}
 }
 

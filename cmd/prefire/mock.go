@@ -61,6 +61,8 @@ It prints its address on stdout when it listens, and ends on Ctrl-C.`,
 	f.DurationVar(&o.ITL, "itl", 0, "time between tokens")
 	f.Float64Var(&o.Jitter, "jitter", 0, "spread of TTFT and of each gap: 0.1 = evenly within 10 % of it; below 1")
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of the jitter")
+	f.DurationVar(&o.Stall, "stall", 0, "time for which each answer stands still after --stall-after tokens")
+	f.IntVar(&o.StallAfter, "stall-after", 0, "tokens of an answer after which it stands still for --stall")
 	f.IntVar(&o.OutputTokens, "output-tokens", 0,
 		"tokens after which an answer ends by itself, unless the request says ignore_eos; 0 = as many as asked for, or "+
 			strconv.Itoa(fakellm.DefaultOutputTokens)+" where none are")
@@ -143,6 +145,7 @@ func describeMock(o fakellm.Options) string {
 	add(o.Knee > 0, "x %v from %d tokens", o.KneeFactor, o.Knee)
 	add(true, "itl %v", o.ITL)
 	add(o.Jitter > 0, "jitter %v seed %d", o.Jitter, o.Seed)
+	add(o.Stall > 0, "stall %v after %d tokens", o.Stall, o.StallAfter)
 	add(o.TokensPerChunk > 1, "%d tokens a chunk", o.TokensPerChunk)
 	add(o.Slots > 0 && o.Refuse == 0, "%d slots, then a queue", o.Slots)
 	add(o.Slots > 0 && o.Refuse > 0, "%d slots, then %d", o.Slots, o.Refuse)

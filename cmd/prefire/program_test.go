@@ -171,6 +171,9 @@ type record struct {
 	Prefire struct {
 		Cold      []string
 		TTFTSlack int64 `json:"ttft_slack_us"`
+		LastSlack int64 `json:"last_slack_us"`
+		GapSlack  int64 `json:"gap_slack_us"`
+		GapsLost  []int `json:"gaps_in_one_read"`
 	}
 }
 

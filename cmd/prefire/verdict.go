@@ -18,7 +18,9 @@ const (
 	itlBoundMost   = 0.1  // and at p99,
 	itlMissing     = 0.05 // and what share of answers may have none, because all of it came in one read
 	gapsLostShare  = 0.05 // ICL: what share of gaps may lie within one read or have an end that is not exact
-	inFlightShare  = 0.95 // load: what share of the asked sessions must be with the server, on average while sending
+	// load: what share of the asked sessions must be with the server on average while sending, and what share of the due requests must
+	// find a place; where the plan asks for times, p99 of the lateness may be loadgen.LateAfter.
+	inFlightShare = 0.95
 )
 
 // promptRead is how soon after its arrival, in ms at p99, a first token is read by a client that is not late.
@@ -48,7 +50,7 @@ func verdicts(rs []metrics.Result, phases []loadgen.PhaseSummary, c *metrics.Cli
 	}
 	for i := range phases {
 		if s := &phases[i]; s.Phase.Kind == metrics.Profiling && s.Sent > 0 {
-			out = append(out, judgeLoad(s, c))
+			out = append(out, judgeLoad(s))
 		}
 	}
 	return out
@@ -123,25 +125,53 @@ func judgeGaps(c *metrics.ClientReport) verdict {
 	return v
 }
 
-func judgeLoad(s *loadgen.PhaseSummary, c *metrics.ClientReport) verdict {
-	asked := min(int64(s.Phase.Concurrency), s.Sent)
-	f := s.InFlight
+// judgeLoad asks whether the load was the one that the plan wants. Only a closed loop without ramps, prefill limit and think times has a
+// number that must be in flight all the time; elsewhere what is asked is times, and the requests must be on time.
+func judgeLoad(s *loadgen.PhaseSummary) verdict {
+	ph, f, l := &s.Phase, &s.InFlight, &s.Load
 	with := f.Mean - f.Waiting
-	v := verdict{export.Verdict{Claim: "load", Good: f.Max == asked}, export.Object{{Key: "phase", Value: s.Phase.Name}, {Key: "asked_in_flight", Value: asked}}}
-	why := []string{fmt.Sprintf("phase %s: %d in flight asked, %d at most", s.Phase.Name, s.Phase.Concurrency, f.Max)}
-	if s.Sent > int64(s.Phase.Concurrency) { // else all are sent at once, and there is no time of sending to speak of
-		share := with / float64(asked)
-		v.Good = v.Good && share >= inFlightShare
-		why[0] += fmt.Sprintf(" and %.2f on average with the server while sending (%.1f %%)", with, 100*share)
-		if f.Waiting > (1-inFlightShare)/2*f.Mean {
-			why = append(why, fmt.Sprintf("%.2f more waited on this side, to be sent or with their answer there and not read, and were no load on the server", f.Waiting))
+	v := verdict{Verdict: export.Verdict{Claim: "load", Good: true}, figures: export.Object{{Key: "phase", Value: ph.Name}}}
+	why := []string{"phase " + ph.Name}
+	say := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
+	figure := func(key string, value any) { v.figures = append(v.figures, export.Field{Key: key, Value: value}) }
+	if ph.Arrivals.Mode == loadgen.Closed && ph.ConcurrencyRamp.Duration == 0 && ph.Prefill == 0 && s.Sent <= s.Sessions {
+		asked := min(int64(ph.Concurrency), s.Sent)
+		say("%d in flight asked, %d at most", ph.Concurrency, f.Max)
+		figure("asked_in_flight", asked)
+		v.Good = f.Max == asked
+		if s.Sent > int64(ph.Concurrency) { // else all are sent at once, and there is no time of sending to speak of
+			share := with / float64(asked)
+			v.Good = v.Good && share >= inFlightShare
+			say("%.2f on average with the server while sending (%.1f %%)", with, 100*share)
+			figure("delivered_share", share)
 		}
-		v.figures = append(v.figures, export.Field{Key: "in_flight_mean_with_server", Value: with}, export.Field{Key: "delivered_share", Value: share})
+	} else {
+		say("%.2f in flight on average with the server while sending", with)
+		v.Good = l.Lateness.P99 <= float64(loadgen.LateAfter)/1e6
 	}
-	if c.SendLate.Count > 0 {
-		why = append(why, fmt.Sprintf("requests ready to go %.3f ms after their turn at p99", c.SendLate.P99))
+	figure("in_flight_mean_with_server", with)
+	if l.Due > 0 {
+		seconds := float64(s.SendEnd-s.Start) / 1e9
+		say("%d requests due by the plan in %.3g s, %d sent", l.Due, seconds, s.Sent)
+		figure("due", l.Due)
+		figure("delivered_share", float64(s.Sent)/float64(l.Due))
+		if l.Dropped > 0 {
+			v.Good = v.Good && float64(l.Dropped) <= (1-inFlightShare)*float64(l.Due)
+			say("%d found no place under the limits and were dropped", l.Dropped)
+		}
 	}
-	v.Why = strings.Join(why, "; ")
+	if s.Sent > int64(ph.Concurrency) && f.Waiting > (1-inFlightShare)*f.Mean {
+		v.Good = false
+		say("%.2f more waited on this side, to be sent or with their answer there and not read, and were no load on the server", f.Waiting)
+	}
+	if l.Lateness.Count > 0 {
+		say("sent %.3f ms after their time at p99", l.Lateness.P99)
+		figure("lateness_p99_ms", l.Lateness.P99)
+	}
+	v.Why = why[0] + ": " + strings.Join(why[1:], "; ")
+	if !v.Good {
+		v.Why = "the load was not the one asked: " + v.Why
+	}
 	return v
 }
 

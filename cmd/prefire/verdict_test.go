@@ -19,9 +19,18 @@ func results(ttft, itl float64) []metrics.Result {
 func inFlight(asked int, sent, most int64, mean, waiting float64) []loadgen.PhaseSummary {
 	return []loadgen.PhaseSummary{
 		{Phase: loadgen.Phase{Name: "w", Kind: metrics.Warmup, Concurrency: 3}, Sent: 9},
-		{Phase: loadgen.Phase{Name: "p", Kind: metrics.Profiling, Concurrency: asked}, Sent: sent,
-			InFlight: loadgen.InFlight{Max: most, Mean: mean, Waiting: waiting}},
+		{Phase: loadgen.Phase{Name: "p", Kind: metrics.Profiling, Concurrency: asked}, Sent: sent, Sessions: sent,
+			InFlight: loadgen.InFlight{Max: most, Mean: mean, Waiting: waiting}, Load: loadgen.LoadReport{Lateness: p99(9)}},
 	}
+}
+
+// timed is a run of one phase whose requests have times.
+func timed(change func(*loadgen.PhaseSummary)) []loadgen.PhaseSummary {
+	ps := inFlight(0, 1000, 70, 50, 0)
+	ps[1].Phase.Arrivals.Mode = loadgen.Paced
+	ps[1].SendEnd, ps[1].Load.Due = 10e9, 1000
+	change(&ps[1])
+	return ps
 }
 
 func partOf(n, of int64) metrics.Part {
@@ -67,6 +76,19 @@ func TestVerdictsSayWhatTheClientWasFitFor(t *testing.T) {
 		{"answers not taken up", results(50, 10), inFlight(10, 100, 10, 10, 0.6), nil, "load"},
 		{"fewer requests than sessions", results(50, 10), inFlight(10, 4, 4, 4, 3), nil, ""},
 		{"late at p99, and the slots full", results(50, 10), full, func(c *metrics.ClientReport) { c.SendLate = p99(400) }, ""},
+		{"think times leave slots empty by plan", results(50, 10), func() []loadgen.PhaseSummary {
+			ps := inFlight(10, 100, 7, 3, 0.1)
+			ps[1].Sessions = 20
+			return ps
+		}(), nil, ""},
+		{"a ramp, and answers not taken up", results(50, 10), func() []loadgen.PhaseSummary {
+			ps := inFlight(10, 100, 7, 3, 0.2)
+			ps[1].Phase.ConcurrencyRamp.Duration = time.Second
+			return ps
+		}(), nil, "load"},
+		{"a rate kept", results(50, 10), timed(func(s *loadgen.PhaseSummary) { s.Load.Lateness, s.Load.Dropped = p99(10), 50 }), nil, ""},
+		{"a rate kept late", results(50, 10), timed(func(s *loadgen.PhaseSummary) { s.Load.Lateness = p99(10.1) }), nil, "load"},
+		{"arrivals dropped", results(50, 10), timed(func(s *loadgen.PhaseSummary) { s.Load.Dropped = 51 }), nil, "load"},
 	} {
 		if c.change == nil {
 			c.change = func(*metrics.ClientReport) {}
@@ -98,8 +120,8 @@ func TestVerdictsGiveTheirReasons(t *testing.T) {
 			"gaps between tokens are not trustworthy: 15 of 100 gaps lay within one read and are no measurement, 5 more have an end that is not exact " +
 				"(bound max 8.000 ms); 14.2 events a read; the client was not late (first tokens read 0.020 ms after their arrival at p99): " +
 				"they were sent or delivered together",
-			"phase p: 10 in flight asked, 10 at most and 9.00 on average with the server while sending (90.0 %); 1.00 more waited on this side, " +
-				"to be sent or with their answer there and not read, and were no load on the server; requests ready to go 1.000 ms after their turn at p99",
+			"the load was not the one asked: phase p: 10 in flight asked, 10 at most; 9.00 on average with the server while sending (90.0 %); " +
+				"1.00 more waited on this side, to be sent or with their answer there and not read, and were no load on the server; sent 9.000 ms after their time at p99",
 		}[i]; v.Why != want {
 			t.Errorf("why of %s:\n%q, want\n%q", v.Claim, v.Why, want)
 		}
@@ -107,6 +129,13 @@ func TestVerdictsGiveTheirReasons(t *testing.T) {
 	c.ReceiveDelayFirst = p99(7)
 	if v := judgeGaps(c); !strings.HasSuffix(v.Why, "; the client was late (first tokens read 7.000 ms after their arrival at p99)") {
 		t.Errorf("why of a late reader: %q", v.Why)
+	}
+	rate := timed(func(s *loadgen.PhaseSummary) {
+		s.Sent, s.Load.Due, s.Load.Dropped, s.Load.Lateness = 700, 1000, 300, p99(40)
+	})
+	if got, want := judgeLoad(&rate[1]).Why, "the load was not the one asked: phase p: 50.00 in flight on average with the server while sending; "+
+		"1000 requests due by the plan in 10 s, 700 sent; 300 found no place under the limits and were dropped; sent 40.000 ms after their time at p99"; got != want {
+		t.Errorf("why of a rate: %q, want\n%q", got, want)
 	}
 	c.KernelStamps = partOf(0, 10)
 	if v := judgeGaps(c); !strings.HasSuffix(v.Why, "; 14.2 events a read") {

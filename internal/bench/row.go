@@ -66,7 +66,7 @@ func Rows(z Sizes) []Row {
 	for _, counts := range []bool{false, true} {
 		name, title := "request", "CPU a request: 512 in, 128 streamed, 100 in flight, instant server, with client token counts"
 		if counts {
-			name, title = "request-uncounted", "CPU a request: the same, without client token counts"
+			name, title = "request-uncounted", "CPU a request: 512 in, 128 streamed, 100 in flight, instant server, without client token counts"
 		}
 		small := Scenario{Name: "small", Concurrency: scaled(100), Requests: scaled(z.Requests / 4), PeerRequests: scaled(100), ISL: 512, OSL: 128,
 			ServerCounts: counts, Protocol: "http"}

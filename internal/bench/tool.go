@@ -75,6 +75,9 @@ func (s *Scenario) ServerArgs(log string) []string {
 	return args
 }
 
+// vllmTokenizer is one that vllm-bench can draw every token of: it panics at numbers that o200k_base and cl100k_base leave free.
+const vllmTokenizer = "r50k_base"
+
 // IDPrefix is what vllm-bench's request IDs begin with.
 const IDPrefix = "bench-"
 
@@ -91,7 +94,7 @@ func (t *Tool) Report() string {
 func (t *Tool) Command(s *Scenario, url, dir string) (args, env []string) {
 	n := strconv.Itoa
 	if t.Kind == VLLMBench {
-		args = []string{"--backend", "openai-chat", "--base-url", url, "--model", "bench", "--tokenizer", "o200k_base", "--dataset-name", "random",
+		args = []string{"--backend", "openai-chat", "--base-url", url, "--model", "bench", "--tokenizer", vllmTokenizer, "--dataset-name", "random",
 			"--random-input-len", n(s.ISL), "--random-output-len", n(s.OSL), "--num-prompts", n(s.requests(t)), "--max-concurrency", n(s.Concurrency),
 			"--ignore-eos", "--disable-tqdm", "--save-result", "--save-detailed", "--result-dir", dir, "--result-filename", t.Report(),
 			"--request-id-prefix", IDPrefix}
@@ -123,7 +126,7 @@ func (t *Tool) Command(s *Scenario, url, dir string) (args, env []string) {
 
 // PromptsCommand has vllm-bench make prompts and send none.
 func (t *Tool) PromptsCommand(prompts, isl int) []string {
-	return []string{"--backend", "openai-chat", "--model", "bench", "--tokenizer", "o200k_base", "--dataset-name", "random", "--random-input-len",
+	return []string{"--backend", "openai-chat", "--model", "bench", "--tokenizer", vllmTokenizer, "--dataset-name", "random", "--random-input-len",
 		strconv.Itoa(isl), "--num-prompts", strconv.Itoa(prompts), "--disable-tqdm", "--dry-run"}
 }
 

@@ -70,12 +70,14 @@ func busy(status int) *apiError {
 
 // pace is when the tokens of one answer are due.
 type pace struct {
-	first  int64
-	itl    float64 // ns
-	jitter float64
-	rng    *rand.Rand
-	spread float64 // sum of the gaps' jitter so far, in ITLs
-	passed int     // tokens that spread covers
+	first   int64
+	itl     float64 // ns
+	jitter  float64
+	rng     *rand.Rand
+	spread  float64 // sum of the gaps' jitter so far, in ITLs
+	passed  int     // tokens that spread covers
+	stall   int64   // after stallAt tokens
+	stallAt int
 }
 
 // at is when token k, from 0, is due. It is called with growing k.
@@ -83,7 +85,11 @@ func (p *pace) at(k int) int64 {
 	for ; p.passed < k && p.jitter > 0; p.passed++ {
 		p.spread += p.jitter * (2*p.rng.Float64() - 1)
 	}
-	return p.first + int64((float64(k)+p.spread)*p.itl)
+	at := p.first + int64((float64(k)+p.spread)*p.itl)
+	if k >= p.stallAt {
+		at += p.stall
+	}
+	return at
 }
 
 // schedule waits for a slot and fixes when the first token is due.
@@ -108,7 +114,8 @@ func (s *Server) schedule(x *exchange, j *job, t *ticket) (*pace, error) {
 	if s.o.Jitter > 0 {
 		ttft *= 1 + s.o.Jitter*(2*rng.Float64()-1)
 	}
-	return &pace{first: start + int64(ttft), itl: float64(s.o.ITL), jitter: s.o.Jitter, rng: rng}, nil
+	return &pace{first: start + int64(ttft), itl: float64(s.o.ITL), jitter: s.o.Jitter, rng: rng,
+		stall: int64(s.o.Stall), stallAt: s.o.StallAfter}, nil
 }
 
 // coldStart holds all inferences until the first one's extra time is over.

@@ -33,6 +33,8 @@ type conn struct {
 	last      wire.Stamp
 	heldUntil int64
 	h2        streamEnds
+	out       sentData
+	held      bool // the kernel held back some of the last write
 }
 
 // Read holds the first bytes of the connection back as Options.ColdConnection says.
@@ -67,17 +69,26 @@ func (c *conn) Close() error {
 }
 
 // arrival is when a request's last byte arrived. It is asked for when the whole request has been read. On HTTP/2, where other streams may
-// have read on meanwhile, the stream's own end is found by its X-Request-ID; without one the time is an upper bound, and late says so.
-func (c *conn) arrival(r *http.Request) (at wire.Stamp, heldUntil int64, late bool) {
+// have read on meanwhile, the stream's own end is found by its X-Request-ID, and what is written on the stream is followed until done;
+// without one the time is an upper bound, late says so, and stream is 0.
+func (c *conn) arrival(r *http.Request) (at wire.Stamp, heldUntil int64, stream uint32, late bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.ProtoMajor < 2 {
-		return c.last, c.heldUntil, false
+		return c.last, c.heldUntil, 0, false
 	}
-	if st, ok := c.h2.take(r.Header.Get("X-Request-ID")); ok {
-		return st, c.heldUntil, false
+	if e, ok := c.h2.take(r.Header.Get("X-Request-ID")); ok {
+		c.out.follow(e.stream)
+		return e.at, c.heldUntil, e.stream, false
 	}
-	return c.last, c.heldUntil, true
+	return c.last, c.heldUntil, 0, true
+}
+
+// done ends the following of a stream.
+func (c *conn) done(stream uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out.drop(stream)
 }
 
 // accepted is the listener that net/http serves: it gives out connections when they are ready, TLS handshake included.

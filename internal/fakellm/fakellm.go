@@ -58,6 +58,10 @@ type Options struct {
 	Jitter float64
 	Seed   uint64
 
+	// Each answer stands still for Stall after StallAfter tokens, 1 at least; all further ones come so much later.
+	Stall      time.Duration
+	StallAfter int
+
 	// OutputTokens is where an answer ends by itself (finish_reason stop), unless the request says ignore_eos. 0: an answer runs to the
 	// limit that the request asks for, or to DefaultOutputTokens where it asks for none.
 	OutputTokens   int
@@ -150,7 +154,7 @@ func (o *Options) complete() error {
 		name string
 		v    time.Duration
 	}{
-		{"TTFT", o.TTFT}, {"time per prompt token", o.PrefillPerToken}, {"ITL", o.ITL}, {"delay of a new connection", o.ColdConnection},
+		{"TTFT", o.TTFT}, {"time per prompt token", o.PrefillPerToken}, {"ITL", o.ITL}, {"stall", o.Stall}, {"delay of a new connection", o.ColdConnection},
 		{"delay in the TLS handshake", o.ColdTLS}, {"delay of the first inference", o.ColdInference},
 	} {
 		if d.v < 0 {
@@ -161,7 +165,7 @@ func (o *Options) complete() error {
 		name string
 		v    int
 	}{
-		{"context length", o.MaxModelLen}, {"knee", o.Knee}, {"number of output tokens", o.OutputTokens}, {"number of slots", o.Slots},
+		{"context length", o.MaxModelLen}, {"knee", o.Knee}, {"number of output tokens", o.OutputTokens}, {"token of the stall", o.StallAfter}, {"number of slots", o.Slots},
 		{"number of tokens a chunk", o.TokensPerChunk}, {"number of answers on a connection", o.CloseAfter}, {"extra tokens in usage", o.UsageExtra},
 	} {
 		if n.v < 0 {
@@ -173,6 +177,8 @@ func (o *Options) complete() error {
 		return fmt.Errorf("the jitter is %v; it must be a fraction from 0 to below 1", o.Jitter)
 	case !(o.KneeFactor >= 0):
 		return fmt.Errorf("the knee factor is %v; it must be 0 or more", o.KneeFactor)
+	case o.Stall > 0 && o.StallAfter == 0:
+		return errors.New("a stall comes after 1 token at least; what delays the first is TTFT")
 	case o.Refuse != 0 && o.Refuse != http.StatusTooManyRequests && o.Refuse != http.StatusServiceUnavailable:
 		return fmt.Errorf("the status of a refused request is %d; it must be 429 or 503", o.Refuse)
 	case o.Refuse != 0 && o.Slots == 0:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -85,11 +86,15 @@ type exchange struct {
 	s     *Server
 	w     http.ResponseWriter
 	r     *http.Request
+	conn  *conn
 	flush *http.ResponseController
 	entry Entry
 	body  []byte
 	begun int64 // arrival
 	base  int64 // arrival, or the end of the connection's cold delay where that is later
+
+	stream uint32  // on HTTP/2, where it is known
+	upTo   []int64 // body bytes written with each of entry.Writes and before
 
 	tooLong bool  // the body is longer than the server takes
 	err     error // of reading or writing: the client is gone
@@ -98,13 +103,14 @@ type exchange struct {
 // exchange reads the request's body, so that the arrival of its last byte is known.
 func (s *Server) exchange(w http.ResponseWriter, r *http.Request) *exchange {
 	c := r.Context().Value(connKey{}).(*conn)
-	x := &exchange{s: s, w: w, r: r, flush: http.NewResponseController(w)}
+	x := &exchange{s: s, w: w, r: r, conn: c, flush: http.NewResponseController(w)}
 	use := c.uses.Add(1)
 	x.body, x.err = io.ReadAll(http.MaxBytesReader(w, r.Body, s.maxBody))
 	if _, x.tooLong = errors.AsType[*http.MaxBytesError](x.err); x.tooLong {
 		x.err = nil
 	}
-	at, held, late := c.arrival(r)
+	at, held, stream, late := c.arrival(r)
+	x.stream = stream
 	x.begun, x.base = at.At, max(at.At, held)
 	x.entry = Entry{
 		XRequestID: r.Header.Get("X-Request-ID"), Method: r.Method, Path: r.URL.Path, Protocol: r.Proto, Remote: r.RemoteAddr,
@@ -135,7 +141,26 @@ func (x *exchange) finish() {
 	default:
 		e.Ended = EndedClientClosed
 	}
+	x.settle()
 	x.s.log.add(e)
+}
+
+// settle moves the times after the writes of an HTTP/2 stream to when the kernel had their last byte.
+func (x *exchange) settle() {
+	if x.stream == 0 {
+		return
+	}
+	defer x.conn.done(x.stream)
+	marks := x.conn.sent(x.r.Context(), x.stream, x.entry.Bytes)
+	for i := range x.entry.Writes {
+		if x.upTo[i] == 0 { // the head
+			continue
+		}
+		if k := slices.IndexFunc(marks, func(m sentMark) bool { return m.bytes >= x.upTo[i] }); k >= 0 {
+			w := &x.entry.Writes[i]
+			w.AfterNS, w.Held = max(w.AfterNS, x.s.wall(marks[k].at)), marks[k].held
+		}
+	}
 }
 
 // answer sends a whole answer at once; it is JSON where it has a body and no other type is set.
@@ -148,10 +173,10 @@ func (x *exchange) answer(status int, body []byte) {
 	x.entry.Status = status
 	x.write(WriteAnswer, x.s.clock.Now(), func() error {
 		x.w.WriteHeader(status)
-		_, err := x.w.Write(body)
+		n, err := x.w.Write(body)
+		x.entry.Bytes += int64(n)
 		return err
 	})
-	x.entry.Bytes += int64(len(body))
 	x.complete()
 }
 
@@ -173,7 +198,8 @@ func (x *exchange) write(kind string, due int64, f func() error) {
 	}
 	after := x.s.clock.Now()
 	s := x.s
-	x.entry.Writes = append(x.entry.Writes, Write{Kind: kind, DueNS: s.wall(due), BeforeNS: s.wall(before), AfterNS: s.wall(after)})
+	x.entry.Writes = append(x.entry.Writes, Write{Kind: kind, DueNS: s.wall(due), BeforeNS: s.wall(before), AfterNS: s.wall(after), Held: x.conn.holds()})
+	x.upTo = append(x.upTo, x.entry.Bytes)
 }
 
 func (x *exchange) notAllowed(allow string) {

@@ -64,13 +64,15 @@ type Entry struct {
 	Writes []Write `json:"writes"`
 }
 
-// Write is one write of an answer. BeforeNS is taken right before it, AfterNS when the kernel has it. On HTTP/2 the kernel may have it
-// later than AfterNS: net/http hands the frames of all streams to the socket together, once it has no more of them.
+// Write is one write of an answer. BeforeNS is taken right before it, AfterNS when the kernel has it. On HTTP/2, of a head and of a request
+// without X-Request-ID, the kernel may have it later than AfterNS: net/http hands the frames of all streams to the socket together.
 type Write struct {
 	Kind     string `json:"kind"`
 	DueNS    int64  `json:"due_ns"`
 	BeforeNS int64  `json:"before_ns"`
 	AfterNS  int64  `json:"after_ns"`
+	// Held says that TCP had not sent it yet at AfterNS, since the client's acknowledgements were late: it left some time after.
+	Held bool `json:"held,omitempty"`
 }
 
 // Find returns the first write of a kind.

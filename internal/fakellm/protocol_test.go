@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -388,13 +389,61 @@ func TestStreamEndsAreFoundWhateverTheReads(t *testing.T) {
 		}
 		for id, end := range ends {
 			want := int64(min((end+size-1)/size*size, len(b)))
-			if st, ok := e.take(id); !ok || st.At != want {
-				t.Errorf("reads of %d: %s ended at %d (%v), want %d", size, id, st.At, ok, want)
+			if st, ok := e.take(id); !ok || st.at.At != want {
+				t.Errorf("reads of %d: %s ended at %d (%v), want %d", size, id, st.at.At, ok, want)
 			}
 		}
 		if len(e.ends) != 0 || len(e.ids) != 0 {
 			t.Errorf("reads of %d: left over %v %v", size, e.ends, e.ids)
 		}
+	}
+}
+
+// What a stream's frames carry is marked with the write that brought it, whatever the writes; streams that are not followed leave nothing.
+func TestSentDataIsMarkedWhateverTheWrites(t *testing.T) {
+	var buf bytes.Buffer
+	f := http2.NewFramer(&buf, nil)
+	ends := map[int64]int{} // bytes of stream 1 so far → where in buf they end
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(f.WriteSettings())
+	must(f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte("head"), EndHeaders: true}))
+	must(f.WriteData(1, false, []byte("first")))
+	ends[5] = buf.Len()
+	must(f.WriteData(3, false, []byte("another's")))
+	must(f.WriteData(1, false, bytes.Repeat([]byte("x"), 300)))
+	ends[305] = buf.Len()
+	must(f.WriteData(1, true, nil))
+	b := buf.Bytes()
+	for size := 1; size <= len(b); size++ {
+		var d sentData
+		d.follow(1)
+		for from := 0; from < len(b); from += size {
+			to := min(from+size, len(b))
+			d.feed(b[from:to], int64(to), to == len(b))
+		}
+		for n, end := range ends {
+			want := int64(min((end+size-1)/size*size, len(b)))
+			i := slices.IndexFunc(d.streams[1], func(m sentMark) bool { return m.bytes >= n })
+			if i < 0 || d.streams[1][i].at != want {
+				t.Errorf("writes of %d: the first %d bytes are marked %v, want %d", size, n, d.streams[1], want)
+			}
+		}
+		if last := d.streams[1][len(d.streams[1])-1]; last.held != (last.at == int64(len(b))) {
+			t.Errorf("writes of %d: the last mark is %+v; the last write alone was held", size, last)
+		}
+		if d.drop(1); len(d.streams) != 0 {
+			t.Errorf("writes of %d: left over %v", size, d.streams)
+		}
+	}
+	var d sentData
+	d.follow(1)
+	d.feed([]byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"), 1, false)
+	if !d.off || len(d.streams[1]) != 0 {
+		t.Errorf("an answer of HTTP/1.1 is followed: %+v", d)
 	}
 }
 

@@ -194,6 +194,8 @@ func TestOptionsAreChecked(t *testing.T) {
 		{func(o *Options) { o.Refuse = 503 }, "requests can be refused only where the number of slots is limited"},
 		{func(o *Options) { o.H2, o.H2C = true, true }, "h2c is HTTP/2 in the clear; it cannot be had together with TLS"},
 		{func(o *Options) { o.ColdTLS = time.Second }, "a delay in the TLS handshake needs TLS"},
+		{func(o *Options) { o.Stall = time.Second }, "a stall comes after 1 token at least; what delays the first is TTFT"},
+		{func(o *Options) { o.StallAfter = -1 }, "the token of the stall is -1; it must be 0 or more"},
 		{func(o *Options) { o.Counter = joined{} }, "fakellm: the tokenizer joins the server's words into longer tokens"},
 	} {
 		o := base

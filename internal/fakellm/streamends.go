@@ -22,8 +22,14 @@ type streamEnds struct {
 	block  []byte // header block of the current stream
 	ending bool   // its HEADERS frame had END_STREAM
 	ids    map[uint32]string
-	ends   map[string][]wire.Stamp
+	ends   map[string][]streamEnd
 	dec    *hpack.Decoder
+}
+
+// streamEnd is the arrival of the frame that ended a stream's request.
+type streamEnd struct {
+	stream uint32
+	at     wire.Stamp
 }
 
 type scan uint8
@@ -55,7 +61,7 @@ func (e *streamEnds) feed(p []byte, st wire.Stamp) {
 			}
 			if len(e.buf) == len(http2.ClientPreface) {
 				e.state, e.buf = inHead, e.buf[:0]
-				e.ids, e.ends = make(map[uint32]string), make(map[string][]wire.Stamp)
+				e.ids, e.ends = make(map[uint32]string), make(map[string][]streamEnd)
 				e.dec = hpack.NewDecoder(4096, nil)
 			}
 		case inHead:
@@ -149,15 +155,15 @@ func (e *streamEnds) frame(st wire.Stamp) {
 func (e *streamEnds) end(stream uint32, st wire.Stamp) {
 	if id, ok := e.ids[stream]; ok {
 		delete(e.ids, stream)
-		e.ends[id] = append(e.ends[id], st)
+		e.ends[id] = append(e.ends[id], streamEnd{stream, st})
 	}
 }
 
 // take takes out the arrival of the request with this X-Request-ID.
-func (e *streamEnds) take(id string) (wire.Stamp, bool) {
+func (e *streamEnds) take(id string) (streamEnd, bool) {
 	q := e.ends[id]
 	if len(q) == 0 {
-		return wire.Stamp{}, false
+		return streamEnd{}, false
 	}
 	if len(q) == 1 {
 		delete(e.ends, id)

@@ -43,6 +43,8 @@ func TestTokensAreDueOnAnAbsoluteSchedule(t *testing.T) {
 			[]string{"role 10ms", "finish 10ms", "done 10ms"}},
 		"several tokens a chunk": {Options{TTFT: time.Second, ITL: time.Millisecond, TokensPerChunk: 4}, chatBody(3, 9),
 			[]string{"role 1s", "content 1s", "content 1.004s", "finish 1.008s", "done 1.008s"}},
+		"a stall after two tokens": {Options{TTFT: time.Second, ITL: 5 * time.Millisecond, Stall: 300 * time.Millisecond, StallAfter: 2}, chatBody(3, 4),
+			[]string{"role 1s", "content 1s", "content 1.005s", "content 1.31s", "finish 1.315s", "done 1.315s"}},
 		"usage": {Options{TTFT: time.Second}, strings.Replace(chatBody(3, 1), `"stream":true`, `"stream":true,"stream_options":{"include_usage":true}`, 1),
 			[]string{"role 1s", "finish 1s", "usage 1s", "done 1s"}},
 		"not streamed": {Options{TTFT: time.Second, ITL: time.Millisecond}, strings.Replace(chatBody(3, 5), "true", "false", 1),

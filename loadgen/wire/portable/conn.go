@@ -1,13 +1,9 @@
 package portable
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
 	"net"
-	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +16,6 @@ import (
 const (
 	readSize   = 16 << 10
 	inlineSend = 32 << 10 // what the socket's buffer takes at once; the rest is written beside the reading
-	headLimit  = 1 << 20  // bytes of an answer's head, 1xx heads counted
 	// earlyWait is how long a write may go on after the whole answer has come: a server can answer before it has read the request, and
 	// then read no more.
 	earlyWait = 250 * time.Millisecond
@@ -78,7 +73,7 @@ func (c *conn) prove(ctx context.Context, p wire.Probe) *wire.Error {
 		k := c.t.kits.Get().(*kit)
 		defer c.t.kits.Put(k)
 		var to probeSink
-		res := c.exchange(k, &outgoing{method: http.MethodGet, path: p.Path, target: c.target, header: p.Header}, &to)
+		res := c.exchange(k, &outgoing{method: "GET", path: p.Path, target: c.target, header: p.Header}, &to)
 		if res.err != nil {
 			return res.err
 		}
@@ -133,38 +128,9 @@ type result struct {
 
 // kit is what one exchange needs and the next can use again.
 type kit struct {
-	br   *bufio.Reader
-	lim  limited
+	in   [readSize]byte
 	out  []byte
-	body http1.Chunked
-	req  http.Request // tells http.ReadResponse the method
-}
-
-func newKit() *kit {
-	k := &kit{}
-	k.br = bufio.NewReaderSize(&k.lim, readSize)
-	return k
-}
-
-// limited bounds what a head may take.
-type limited struct {
-	r    io.Reader
-	left int64
-	err  error // of the connection, which a half-read line would hide
-}
-
-var errHeadTooLong = errors.New("the answer's head is longer than 1 MiB")
-
-func (l *limited) Read(p []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, errHeadTooLong
-	}
-	n, err := l.r.Read(p)
-	l.left -= int64(n)
-	if l.err == nil {
-		l.err = err
-	}
-	return n, err
+	resp http1.Response
 }
 
 // exchange sends one request and reads its answer. It returns after the last write and the last read.
@@ -175,9 +141,7 @@ func (c *conn) exchange(k *kit, o *outgoing, to http1.Sink) (res result) {
 	if k.out, err = http1.AppendHead(k.out, o.target, o.method, o.path, o.header, len(o.body)); err != nil {
 		return result{err: &wire.Error{Type: "ValueError", Message: err.Error()}, reusable: true}
 	}
-	k.lim = limited{r: c.src, left: headLimit}
-	k.br.Reset(&k.lim)
-	k.req.Method = o.method
+	k.resp.Begin(o.method)
 	head := len(k.out)
 	inline := min(len(o.body), max(inlineSend-head, 0))
 	k.out = append(k.out, o.body[:inline]...)
@@ -228,83 +192,17 @@ func (c *conn) exchange(k *kit, o *outgoing, to http1.Sink) (res result) {
 
 // receive reads an answer. got: something came. reusable: the connection is good for another request.
 func (c *conn) receive(k *kit, to http1.Sink) (got, reusable bool, end wire.Stamp, err error) {
-	if _, err := k.br.Peek(1); err != nil {
-		return false, false, end, err
-	}
-	var resp *http.Response
 	for {
-		if resp, err = http.ReadResponse(k.br, &k.req); err != nil {
-			if k.lim.err != nil {
-				err = k.lim.err
-			}
-			return true, false, end, http1.HeadError{Err: err}
-		}
-		if resp.StatusCode < 100 || resp.StatusCode > 199 {
-			break
-		}
-		if resp.StatusCode == http.StatusSwitchingProtocols {
-			return true, false, end, http1.HeadError{Err: errors.New("101 Switching Protocols, which was not asked for")}
-		}
-	}
-	k.lim.left = 1<<63 - 1
-	end = c.src.Last()
-	_, reason, _ := strings.Cut(resp.Status, " ")
-	to.Head(resp.StatusCode, reason, resp.Header.Get("Content-Type"), end)
-	n := resp.ContentLength
-	switch {
-	case resp.StatusCode == http.StatusNoContent, resp.StatusCode == http.StatusNotModified, k.req.Method == http.MethodHead:
-		n = 0
-	case len(resp.TransferEncoding) > 0:
-		n = chunkedBody
-	}
-	end, err = k.readBody(c.src, n, end, to)
-	return true, err == nil && !resp.Close && n != toEnd && k.br.Buffered() == 0, end, err
-}
-
-// Kinds of bodies beside those of a known length.
-const (
-	toEnd       = -1 // up to the end of the connection; ContentLength says so
-	chunkedBody = -2
-)
-
-// readBody hands the body to the sink: what is in the buffer comes from one read of the socket, whose stamp it gets.
-func (k *kit) readBody(src stamp.Source, n int64, end wire.Stamp, to http1.Sink) (wire.Stamp, error) {
-	k.body = http1.Chunked{}
-	for n != 0 {
-		if k.br.Buffered() == 0 {
-			if _, err := k.br.Peek(1); err != nil {
-				switch {
-				case err != io.EOF:
-				case n == toEnd:
-					err = nil
-				case n == chunkedBody:
-					err = http1.ErrShortChunks
-				default:
-					err = http1.ErrShortBody
-				}
-				return end, err
+		n, broke := c.src.Read(k.in[:])
+		if n > 0 {
+			end = c.src.Last()
+			used, done, err := k.resp.Read(k.in[:n], end, c.src.Drained(), to)
+			if done || err != nil {
+				return true, err == nil && used == n && k.resp.KeepAlive(), end, err
 			}
 		}
-		end = src.Last()
-		p, _ := k.br.Peek(k.br.Buffered()) // no error: it is there
-		used, err := len(p), error(nil)
-		switch {
-		case n == chunkedBody:
-			var done bool
-			if used, done, err = k.body.Read(p, end, src.Drained(), to); done {
-				n = 0
-			}
-		case n == toEnd:
-			err = to.Data(p, end, src.Drained())
-		default:
-			used = int(min(n, int64(len(p))))
-			err = to.Data(p[:used], end, src.Drained() && used == len(p))
-			n -= int64(used)
+		if broke != nil {
+			return k.resp.Came(), false, end, k.resp.End(broke)
 		}
-		if err != nil {
-			return end, err
-		}
-		_, _ = k.br.Discard(used) // no error: it is there
 	}
-	return end, nil
 }

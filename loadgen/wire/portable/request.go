@@ -80,7 +80,6 @@ func (r *request) run(c *conn) {
 		method: r.method(), path: r.path(), target: r.pool.target, header: r.call.Header, body: r.call.Body,
 		sent: func(at int64) { r.planCancel(at) },
 	}, &callSink{r.call, c.src})
-	k.lim.r = nil
 	r.t.kits.Put(k)
 	f := &r.call.Facts
 	f.FirstWrite, f.LastWrite, f.Sent = c.src.FirstWrite(), res.lastWrite, res.sent

@@ -1,10 +1,6 @@
 // Package portable is the transport for every system and every kind of target: HTTP/1.1 and HTTP/2, in the clear and over TLS. It dials
 // itself, so that the name lookup, the TCP and the TLS handshake of each connection and the coldness of each request are known, keeps the
 // connections that were opened beforehand ready, and runs one goroutine for each HTTP/1.1 request in flight.
-//
-// The head of an answer is read by net/http (http.ReadResponse). Its body is not: net/http's reader of chunked bodies returns only whole
-// chunks, and so hides which read of the socket brought an event. The framing is read here, on a buffer that holds the bytes of one read
-// at a time.
 package portable
 
 import (
@@ -82,7 +78,7 @@ func New(o Options) *Transport {
 	}
 	t := &Transport{o: o, pools: map[*wire.Target]*pool{}, active: map[*wire.Call]*request{}, muxes: map[*h2.Conn]struct{}{}}
 	t.ctx, t.stop = context.WithCancel(context.Background())
-	t.kits.New = func() any { return newKit() }
+	t.kits.New = func() any { return &kit{} }
 	return t
 }
 

@@ -16,14 +16,13 @@ import (
 
 // conn is one connection, from its dial on.
 type conn struct {
-	l      *loop
-	pool   *pool
-	fd     int // -1 = none
-	state  connState
-	facts  wire.ConnFacts
-	uses   uint32
-	timer  timer // of a connect, a background probe, a write after its answer
-	listed bool  // in the loop's list of those to go on with
+	l     *loop
+	pool  *pool
+	fd    int // -1 = none
+	state connState
+	facts wire.ConnFacts
+	uses  uint32
+	timer timer // of a connect, a background probe, a write after its answer
 
 	lastUsed int64
 	fresh    bool     // not ready yet since its dial
@@ -40,7 +39,8 @@ type conn struct {
 	reads   uint64
 	empty   int64 // when the connection was last seen empty; 0 = never
 	last    int64 // arrival of the last read
-	unread  bool  // there is more to read
+	unread  bool  // in the loop's list of those to read
+	unsent  bool  // in the loop's list of those to write
 	hungUp  bool  // the other side has closed: what is left is read up to the end, for no event will tell of it
 	blocked bool  // the socket takes no more until it says so
 
@@ -82,8 +82,7 @@ func (c *conn) event(mask uint32) {
 		c.connectEvent(mask)
 		// The same event may tell of bytes, or of the end, and will not be repeated.
 		if mask&(unix.EPOLLIN|unix.EPOLLRDHUP) != 0 && c.state != closed {
-			c.unread = true
-			c.l.later(c)
+			c.l.readLater(c)
 		}
 		return
 	}
@@ -91,21 +90,15 @@ func (c *conn) event(mask uint32) {
 		c.hungUp = true
 	}
 	if mask&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-		c.read()
+		// Who waits for a first token goes before all others: a token read together with the next has no exact time.
+		if c.req == nil || len(c.req.call.Chunks) == 0 {
+			c.read()
+		} else {
+			c.l.readLater(c)
+		}
 	}
 	if mask&unix.EPOLLOUT != 0 && c.blocked {
 		c.blocked = false
-		c.write()
-	}
-}
-
-// goOn goes on with what a turn's bounds cut off.
-func (c *conn) goOn() {
-	if c.unread {
-		c.unread = false
-		c.read()
-	}
-	if !c.blocked {
 		c.write()
 	}
 }
@@ -133,13 +126,13 @@ func (c *conn) ask(r *request) {
 // write sends what the turn allows.
 func (c *conn) write() {
 	all := len(c.out) + len(c.body)
-	if c.state != asking && c.state != answered || c.writeErr != nil || c.sent == all {
+	if c.state != asking && c.state != answered || c.blocked || c.writeErr != nil || c.sent == all {
 		return
 	}
 	l, room := c.l, writeSize
 	for c.sent < all {
 		if room == 0 || l.budget <= 0 {
-			l.later(c)
+			l.writeLater(c)
 			return
 		}
 		var head, body []byte
@@ -167,8 +160,8 @@ func (c *conn) write() {
 				c.over(nil, false)
 				return
 			}
-			c.unread, c.hungUp = true, true
-			l.later(c)
+			c.hungUp = true
+			l.readLater(c)
 			return
 		}
 		c.sent += n
@@ -215,8 +208,7 @@ func (c *conn) read() {
 	}
 	c.took(l.buf[:n], s, drained)
 	if (!drained || c.hungUp) && c.state != closed {
-		c.unread = true
-		l.later(c)
+		l.readLater(c)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,6 +25,7 @@ const (
 	turnSize  = 256 << 10 // what all connections may write in a turn, and what is begun in it
 	dialCost  = 8 << 10   // what a dial takes of that: it is as much work
 	batch     = 64        // events taken at once
+	readBatch = 32        // connections read in a turn, beside those that wait for their first token
 
 	openAtOnce = 64                     // connections that Open, or the keeper, makes ready at the same time
 	idleProbe  = 3 * time.Second        // what has been idle this long is probed again; vLLM's front closes after 5 s
@@ -94,8 +94,7 @@ type loop struct {
 	buf             []byte
 	events          [batch]unix.EpollEvent
 	byFD            []*conn // the open connections, by descriptor
-	more            []*conn // to go on with in the next turn
-	doing           []*conn // the list before, while it is worked off
+	unread, unsent  queue   // what the bounds of a turn left over
 	ops             []op    // taken from posted
 	nextOp          int
 	budget          int // of this turn
@@ -205,7 +204,8 @@ func (l *loop) turn() {
 	for i := range n {
 		l.event(&l.events[i])
 	}
-	l.goOn()
+	l.readOn()
+	l.writeOn()
 	l.take()
 	now := l.now()
 	for t := l.timers.due(now); t != nil; t = l.timers.due(now) {
@@ -221,7 +221,7 @@ func (l *loop) turn() {
 // wait takes the events there are. Where there are none, and no work is left, it parks the loop in Go's poller, of which the epoll
 // descriptor is one that becomes readable.
 func (l *loop) wait() int {
-	if len(l.more) > 0 || l.nextOp < len(l.ops) {
+	if l.unread.len() > 0 || l.unsent.len() > 0 || l.nextOp < len(l.ops) {
 		l.poll()
 		return l.n
 	}
@@ -259,29 +259,37 @@ func (l *loop) event(ev *unix.EpollEvent) {
 	}
 }
 
-// later has c gone on with in the next turn.
-func (l *loop) later(c *conn) {
-	if !c.listed {
-		c.listed = true
-		l.more = append(l.more, c)
+// readLater has c read in its turn.
+func (l *loop) readLater(c *conn) {
+	if !c.unread {
+		c.unread = true
+		l.unread.push(c)
 	}
 }
 
-// goOn goes on with what the last turn's bounds cut off. Connections that this turn's budget does not reach come first in the next.
-func (l *loop) goOn() {
-	l.more, l.doing = l.doing[:0], l.more
-	served := 0
-	for i, c := range l.doing {
-		out := l.budget <= 0
-		l.doing[i] = nil
-		c.listed = false
-		c.goOn()
-		if !out {
-			served = len(l.more)
-		}
+// writeLater has c write in its turn.
+func (l *loop) writeLater(c *conn) {
+	if !c.unsent {
+		c.unsent = true
+		l.unsent.push(c)
 	}
-	if l.budget <= 0 {
-		l.more = slices.Concat(l.more[served:], l.more[:served])
+}
+
+// readOn reads as many connections as a turn may.
+func (l *loop) readOn() {
+	for range min(l.unread.len(), readBatch) {
+		c := l.unread.pop()
+		c.unread = false
+		c.read()
+	}
+}
+
+// writeOn writes as far as the turn's budget goes, to each connection once.
+func (l *loop) writeOn() {
+	for n := l.unsent.len(); n > 0 && l.budget > 0; n-- {
+		c := l.unsent.pop()
+		c.unsent = false
+		c.write()
 	}
 }
 
@@ -346,7 +354,7 @@ func (l *loop) start(o *op) {
 	p := l.pool(c.Target)
 	ready := p.take(c.Conn, o.seat)
 	switch {
-	case ready != nil && ready.facts.ID != c.Conn && !ready.listed:
+	case ready != nil && ready.facts.ID != c.Conn && !ready.unread && !ready.unsent:
 		if to := l.hub.lighter(l); to != nil {
 			ready.move(to, o)
 			return

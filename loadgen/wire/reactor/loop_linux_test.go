@@ -275,7 +275,7 @@ func TestEarlyAnswerThatReadsOn(t *testing.T) {
 			io.Copy(io.Discard, r.Body)
 		}
 	})
-	tr := newTransport(t, Options{Clock: fake.NewClock()})
+	tr := newTransport(t, Options{Clock: &handClock{now: 1}}) // its time to read on does not run out
 	w := wiretest.NewWatch(t, 1)
 	c := wiretest.NewCall(target, w, strings.Repeat("x", long))
 	for use := range 2 {

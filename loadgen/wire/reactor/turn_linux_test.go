@@ -59,14 +59,14 @@ func addPair(tb testing.TB, l *loop, p *pool, id wire.ConnID) *conn {
 func TestBoundedWrites(t *testing.T) {
 	call := &wire.Call{Body: bytes.Repeat([]byte("x"), 3*writeSize), Parser: wiretest.Parser{}}
 	l, c, peer := pairConn(t, fake.NewClock(), call)
-	if c.sent != writeSize || !c.listed || call.Facts.FirstWrite == 0 || call.Facts.LastWrite != 0 {
-		t.Fatalf("%d bytes in the first turn, to go on: %v, written from %d to %d", c.sent, c.listed, call.Facts.FirstWrite, call.Facts.LastWrite)
+	if c.sent != writeSize || !c.unsent || call.Facts.FirstWrite == 0 || call.Facts.LastWrite != 0 {
+		t.Fatalf("%d bytes in the first turn, to go on: %v, written from %d to %d", c.sent, c.unsent, call.Facts.FirstWrite, call.Facts.LastWrite)
 	}
 	for turn, want := range []int{2 * writeSize, 3 * writeSize, len(c.out) + len(call.Body)} {
 		drain(t, peer)
 		l.turn()
-		if last := turn == 2; c.sent != want || c.listed == last || (call.Facts.LastWrite != 0) != last {
-			t.Errorf("%d bytes of %d, to go on: %v, last write %d", c.sent, want, c.listed, call.Facts.LastWrite)
+		if last := turn == 2; c.sent != want || c.unsent == last || (call.Facts.LastWrite != 0) != last {
+			t.Errorf("%d bytes of %d, to go on: %v, last write %d", c.sent, want, c.unsent, call.Facts.LastWrite)
 		}
 	}
 	// Six calls, each with a connection of its own and more than its share to write: the turn is over after four.
@@ -76,7 +76,7 @@ func TestBoundedWrites(t *testing.T) {
 		next := &wire.Call{Target: call.Target, Conn: wire.ConnID(2 + i), Body: call.Body, Parser: wiretest.Parser{}}
 		l.post(op{kind: opStart, call: next, gen: next.Begin(1)})
 	}
-	for step, do := range []func(){l.take, l.take, l.goOn, l.goOn, l.goOn} {
+	for step, do := range []func(){l.take, l.take, l.writeOn, l.writeOn, l.writeOn} {
 		l.budget = turnSize
 		do()
 		all := 0
@@ -119,7 +119,8 @@ func TestInterval(t *testing.T) {
 		t.Errorf("%d reads brought body bytes, %d in all", call.Facts.Reads, c.reads)
 	}
 	// The full read has the loop come back to the connection, whose request was sent long ago.
-	if l.goOn(); call.Facts.FirstWrite != 1 || call.Facts.LastWrite != 1 || c.empty != clock.now {
+	l.writeOn()
+	if l.readOn(); call.Facts.FirstWrite != 1 || call.Facts.LastWrite != 1 || c.empty != clock.now {
 		t.Errorf("written from %d to %d, empty at %d", call.Facts.FirstWrite, call.Facts.LastWrite, c.empty)
 	}
 }
@@ -137,7 +138,7 @@ func TestEndWithConnect(t *testing.T) {
 	if c.state != idle || l.count.open.Load() != 2 {
 		t.Fatalf("state %d, %d open", c.state, l.count.open.Load())
 	}
-	l.goOn()
+	l.readOn()
 	if c.state != closed || l.count.open.Load() != 1 {
 		t.Errorf("state %d, %d open", c.state, l.count.open.Load())
 	}
@@ -193,11 +194,11 @@ func TestWholeAnswerStands(t *testing.T) {
 		"the write fails": func(l *loop, c *conn, peer int, call *wire.Call) {
 			say(t, peer, answer)
 			unix.Shutdown(peer, unix.SHUT_RD) // a write here fails, and what was sent can be read
-			l.goOn()
+			l.writeOn()
 			if c.writeErr != unix.EPIPE {
 				t.Errorf("the write: %v", c.writeErr)
 			}
-			l.goOn()
+			l.readOn()
 		},
 		"the time is over": func(l *loop, c *conn, peer int, call *wire.Call) {
 			say(t, peer, answer)
@@ -333,5 +334,47 @@ func BenchmarkRequest(b *testing.B) {
 	}
 	if c.state != idle || call.Facts.Err != nil || len(call.Chunks) != 1 {
 		b.Fatalf("state %d, %v, %d chunks", c.state, call.Facts.Err, len(call.Chunks))
+	}
+}
+
+// In a turn as many connections are read as it may, in the order of their events; those that wait for their first token come before all.
+func TestFirstTokensAreReadFirst(t *testing.T) {
+	const n = readBatch + 20
+	first := &wire.Call{Body: []byte("{}"), Parser: wiretest.Parser{}}
+	l, waits, peer := pairConn(t, fake.NewClock(), first)
+	var conns []*conn
+	var calls []*wire.Call
+	for i := range n {
+		c := addPair(t, l, waits.pool, wire.ConnID(2+i))
+		call := &wire.Call{Target: first.Target, Conn: c.facts.ID, Body: []byte("{}"), Parser: wiretest.Parser{}}
+		l.post(op{kind: opStart, call: call, gen: call.Begin(1)})
+		conns, calls = append(conns, c), append(calls, call)
+	}
+	chunk := wiretest.Chunk(wiretest.Event("c:a"))
+	l.turn()
+	for _, c := range conns {
+		say(t, int(c.port), wiretest.StreamHead+chunk)
+	}
+	read := func(chunks int) (done int) {
+		for _, call := range calls {
+			if len(call.Chunks) == chunks {
+				done++
+			}
+		}
+		return done
+	}
+	if l.turn(); read(1) != n {
+		t.Fatalf("%d of %d have their first token after one turn", read(1), n)
+	}
+	for _, c := range conns {
+		say(t, int(c.port), chunk)
+	}
+	say(t, peer, wiretest.StreamHead+chunk)
+	if l.turn(); len(first.Chunks) != 1 || read(2) != readBatch || len(calls[readBatch-1].Chunks) != 2 {
+		t.Errorf("%d first tokens and %d others are read in a turn, want 1 and the first %d", len(first.Chunks), read(2), readBatch)
+	}
+	say(t, int(conns[0].port), chunk) // a third, behind what waits
+	if l.turn(); read(3) != 1 || read(2) != n-1 {
+		t.Errorf("after another turn %d have two and %d have three, want %d and 1", read(2), read(3), n-1)
 	}
 }

@@ -21,11 +21,15 @@ type Receiver struct {
 	iov   syscall.Iovec
 	ctl   [controlSize / 8]uint64 // words, for their alignment
 
-	// offset is CLOCK_REALTIME minus the run's clock. It is moved, at each read, just as far as that read's bracket demands: so it follows
-	// steps and slewing of the wall clock, and one slow bracket cannot spoil it.
-	offset int64
-	known  bool
+	// offset is CLOCK_REALTIME minus the run's clock. It is moved, at each bracket, just as far as that demands: so it follows steps and
+	// slewing of the wall clock, and one slow bracket cannot spoil it.
+	offset  int64
+	checked int64 // when it was last held against a bracket; 0 = never
 }
+
+// checkEvery is how long an offset holds: the wall clock is slewed by 500 ppm at most (adjtimex(2)), 0.1 µs in this time. A step shows in
+// stamps outside their request's bounds, whether it comes between two brackets or between an arrival and its read.
+const checkEvery = 200_000 // ns
 
 // controlSize has room for the one control message asked for: a header of 16 bytes and a timespec of two 64-bit words.
 const controlSize = 64
@@ -75,29 +79,38 @@ func (r *Receiver) stamp() wire.Stamp {
 		now := r.clock.Now()
 		return wire.Stamp{At: now, User: now}
 	}
-	user, low, high := r.bracket()
-	if !r.known {
-		// The first bracket must be narrow: one that was interrupted would put the offset anywhere inside it.
-		for i := 0; i < 8 && high-low > 2000; i++ {
-			if _, l, h := r.bracket(); h-l < high-low {
-				low, high = l, h
-			}
-		}
-		r.offset, r.known = (low+high)/2, true
+	user := r.clock.Now()
+	if r.checked == 0 || user-r.checked >= checkEvery {
+		r.check()
+		r.checked = user
 	}
-	r.offset = min(max(r.offset, low), high)
 	return wire.Stamp{At: wall - r.offset, User: user, Kernel: true}
 }
 
+// check moves the offset as far as it must be.
+func (r *Receiver) check() {
+	low, high := r.bracket()
+	if r.checked == 0 {
+		// The first bracket must be narrow: one that was interrupted would put the offset anywhere inside it.
+		for i := 0; i < 8 && high-low > 2000; i++ {
+			if l, h := r.bracket(); h-l < high-low {
+				low, high = l, h
+			}
+		}
+		r.offset = (low + high) / 2
+	}
+	r.offset = min(max(r.offset, low), high)
+}
+
 // bracket reads the wall clock between two readings of the run's clock: CLOCK_REALTIME minus the run's clock is in [low, high].
-func (r *Receiver) bracket() (user, low, high int64) {
+func (r *Receiver) bracket() (low, high int64) {
 	var ts syscall.Timespec
-	user = r.clock.Now()
+	before := r.clock.Now()
 	// It cannot fail: the clock and the address are valid.
 	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, 0, uintptr(unsafe.Pointer(&ts)), 0)
 	after := r.clock.Now()
 	wall := ts.Nano()
-	return user, wall - after, wall - user
+	return wall - after, wall - before
 }
 
 // kernelTime walks the control messages for the arrival stamp, in ns of CLOCK_REALTIME.
