@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 
 	"prefire/loadgen/wire"
 )
@@ -147,6 +148,23 @@ func (r *Response) End(err error) error {
 	}
 	r.state, r.closes = afterBody, true
 	return nil
+}
+
+// Failed is the error of an exchange: read is what ended the reading, nil where the whole answer has come; write what ended the writing, if
+// anything did. lost: the other side ended the connection before a byte of the answer came.
+func (r *Response) Failed(read, write error) (e *wire.Error, lost bool) {
+	known := (*wire.Error)(nil)
+	switch {
+	case read == nil:
+		return nil, false
+	case errors.As(read, &known):
+		return known, false
+	case r.came:
+		return LostWithin(read), false
+	case write != nil && !errors.Is(write, net.ErrClosed): // it says more, unless it is our own doing
+		read = write
+	}
+	return LostBefore(read)
 }
 
 // headLine takes one line of the head without its end.

@@ -3,22 +3,19 @@ package portable
 import (
 	"context"
 	"errors"
-	"net"
 	"sync"
 	"time"
 
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/h2"
 	"prefire/loadgen/wire/http1"
+	"prefire/loadgen/wire/pooling"
 	"prefire/loadgen/wire/stamp"
 )
 
 const (
 	readSize   = 16 << 10
 	inlineSend = 32 << 10 // what the socket's buffer takes at once; the rest is written beside the reading
-	// earlyWait is how long a write may go on after the whole answer has come: a server can answer before it has read the request, and
-	// then read no more.
-	earlyWait = 250 * time.Millisecond
 )
 
 // conn is one connection. Of its fields uses, lastUsed are guarded by Transport.mu; gone is set by whoever has the connection.
@@ -117,12 +114,11 @@ type outgoing struct {
 // result is how an exchange ended.
 type result struct {
 	err       *wire.Error
-	got       bool // at least one byte of an answer came
-	lost      bool // the connection was closed or reset by the other side
+	lost      bool // the other side ended the connection before a byte of the answer came
 	reusable  bool
 	stamp     wire.Stamp // of the read that brought the end; zero where there was none
 	lastWrite int64
-	oneWrite  bool  // the request went out in one write
+	writes    int
 	sent      int64 // body bytes
 }
 
@@ -150,10 +146,11 @@ func (c *conn) exchange(k *kit, o *outgoing, to http1.Sink) (res result) {
 	var writeErr error
 	send := func() {
 		n, err := c.src.Write(k.out)
-		res.sent = int64(max(n-head, 0))
+		res.sent, res.writes = int64(max(n-head, 0)), 1
 		if rest := o.body[inline:]; err == nil && len(rest) > 0 {
 			n, err = c.src.Write(rest)
 			res.sent += int64(n)
+			res.writes++
 		}
 		if writeErr = err; err == nil {
 			res.lastWrite = c.src.LastWrite()
@@ -163,46 +160,37 @@ func (c *conn) exchange(k *kit, o *outgoing, to http1.Sink) (res result) {
 		}
 	}
 	if inline == len(o.body) {
-		res.oneWrite = true
 		send()
 	} else {
 		writing.Go(send)
 	}
 	// After a failed write there may still be an answer to read: a server that refuses a request can close before it has read all of it.
-	got, reusable, end, readErr := c.receive(k, to)
+	reusable, end, readErr := c.receive(k, to)
 	if readErr != nil || !reusable {
 		c.src.Abort() // also ends a write that the server no longer reads
 	}
-	stuck := time.AfterFunc(earlyWait, c.src.Abort)
+	stuck := time.AfterFunc(pooling.EarlyWait, c.src.Abort)
 	writing.Wait()
 	stuck.Stop()
-	res.got, res.stamp = got, end
+	res.stamp = end
 	res.reusable = reusable && readErr == nil && writeErr == nil
-	switch {
-	case readErr == nil:
-	case !got && writeErr != nil && !errors.Is(writeErr, net.ErrClosed):
-		res.err, res.lost = http1.LostBefore(writeErr)
-	case !got:
-		res.err, res.lost = http1.LostBefore(readErr)
-	default:
-		res.err = http1.LostWithin(readErr)
-	}
+	res.err, res.lost = k.resp.Failed(readErr, writeErr)
 	return res
 }
 
-// receive reads an answer. got: something came. reusable: the connection is good for another request.
-func (c *conn) receive(k *kit, to http1.Sink) (got, reusable bool, end wire.Stamp, err error) {
+// receive reads an answer. reusable: the connection is good for another request.
+func (c *conn) receive(k *kit, to http1.Sink) (reusable bool, end wire.Stamp, err error) {
 	for {
 		n, broke := c.src.Read(k.in[:])
 		if n > 0 {
 			end = c.src.Last()
 			used, done, err := k.resp.Read(k.in[:n], end, c.src.Drained(), to)
 			if done || err != nil {
-				return true, err == nil && used == n && k.resp.KeepAlive(), end, err
+				return err == nil && used == n && k.resp.KeepAlive(), end, err
 			}
 		}
 		if broke != nil {
-			return k.resp.Came(), false, end, k.resp.End(broke)
+			return false, end, k.resp.End(broke)
 		}
 	}
 }

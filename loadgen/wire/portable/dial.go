@@ -6,16 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"time"
 
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/h2"
 	"prefire/loadgen/wire/http1"
+	"prefire/loadgen/wire/pooling"
 	"prefire/loadgen/wire/stamp"
 )
-
-// addrWait bounds the dial of one address of a name where there are others to try.
-const addrWait = 3 * time.Second
 
 // connect makes a connection for p that requests can be sent on. On an error it returns a conn without a source, for its facts.
 func (t *Transport) connect(ctx context.Context, p *pool) (*conn, *wire.Error) {
@@ -35,10 +32,10 @@ func (t *Transport) connect(ctx context.Context, p *pool) (*conn, *wire.Error) {
 		return c, e
 	}
 	f.DialStart = now()
-	nc, err := t.dialAny(ctx, addrs, port)
+	nc, last, err := pooling.DialAny(ctx, t.o.Dial, addrs, port)
 	f.DialEnd = now()
 	if err != nil {
-		return c, http1.ConnectError(host, port, addrs[len(addrs)-1], err)
+		return c, http1.ConnectError(host, port, last, err)
 	}
 	raw := stamp.New(nc, t.o.Clock)
 	f.Local, f.Remote, f.Protocol = raw.LocalAddr().String(), raw.RemoteAddr().String(), "HTTP/1.1"
@@ -115,31 +112,9 @@ func (t *Transport) lookup(ctx context.Context, host, port string, f *wire.ConnF
 		return []netip.Addr{a}, nil
 	}
 	f.DNSStart = t.o.Clock.Now()
-	addrs, err := t.o.Resolver.LookupNetIP(ctx, "ip", host)
+	addrs, e := pooling.Lookup(ctx, t.o.Resolver, host, port)
 	f.DNSEnd = t.o.Clock.Now()
-	if err == nil && len(addrs) == 0 {
-		err = &net.DNSError{Err: "no addresses", Name: host, IsNotFound: true}
-	}
-	if err != nil {
-		return nil, http1.DNSError(host, port, err)
-	}
-	return addrs, nil
-}
-
-// dialAny tries the addresses in order.
-func (t *Transport) dialAny(ctx context.Context, addrs []netip.Addr, port string) (nc net.Conn, err error) {
-	for i, a := range addrs {
-		limit, cancel := ctx, context.CancelFunc(func() {})
-		if i < len(addrs)-1 {
-			limit, cancel = context.WithTimeout(ctx, addrWait)
-		}
-		nc, err = t.o.Dial(limit, "tcp", net.JoinHostPort(a.Unmap().String(), port))
-		cancel()
-		if err == nil || ctx.Err() != nil {
-			return nc, err
-		}
-	}
-	return nil, err
+	return addrs, e
 }
 
 // clientTLS is the target's TLS configuration with the name of the server and the protocols to offer filled in.

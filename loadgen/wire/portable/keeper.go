@@ -2,12 +2,15 @@ package portable
 
 import (
 	"context"
+	"slices"
 	"time"
+
+	"prefire/loadgen/wire/pooling"
 )
 
 // keepReady looks after all pools until the transport is closed.
 func (t *Transport) keepReady() {
-	for t.o.Clock.Until(t.ctx, t.o.Clock.Now()+int64(keepEvery)) == nil {
+	for t.o.Clock.Until(t.ctx, t.o.Clock.Now()+int64(pooling.KeepEvery)) == nil {
 		t.mu.Lock()
 		for _, p := range t.pools {
 			if p.keep > 0 && !t.closed {
@@ -21,37 +24,36 @@ func (t *Transport) keepReady() {
 // refresh drops what the server has closed, probes again what has been idle for long, and dials what is missing. A connection beyond those
 // to keep is left to the server's idle limit.
 func (p *pool) refresh() {
+	var dead []*conn
+	p.idle = slices.DeleteFunc(p.idle, func(c *conn) bool {
+		stale := c.stale()
+		if stale {
+			dead = append(dead, c)
+		}
+		return stale
+	})
+	for _, c := range dead {
+		p.drop(c)
+	}
 	now := p.t.o.Clock.Now()
-	spare := max(len(p.conns)-p.keep, 0)
 	busy := 0
 	for _, q := range p.preps {
 		if len(q.owners) == 0 {
 			busy++
 		}
 	}
-	idle := p.idle
-	p.idle = nil
-	var dead []*conn
-	for _, c := range idle { // from the one used least lately
-		long := time.Duration(now-c.lastUsed) >= idleProbe
-		switch {
-		case c.stale():
-			dead = append(dead, c)
-		case long && spare > 0:
-			spare--
-			p.idle = append(p.idle, c)
-		case long && p.probe.Path != "" && busy < openAtOnce:
-			busy++
-			p.probeAgain(c)
-		default:
-			p.idle = append(p.idle, c)
-		}
+	room := 0
+	if p.probe.Path != "" {
+		room = pooling.OpenAtOnce - busy
 	}
-	for _, c := range dead {
-		p.drop(c)
+	var again []*conn
+	p.idle, again = pooling.Keep(p.idle, func(c *conn) int64 { return c.lastUsed }, now, max(len(p.conns)-p.keep, 0), room)
+	busy += len(again)
+	for _, c := range again {
+		p.probeAgain(c)
 	}
 	for _, c := range p.muxes {
-		if time.Duration(now-c.lastUsed) >= idleProbe && c.mux.InFlight() == 0 && p.probe.Path != "" && busy < openAtOnce {
+		if time.Duration(now-c.lastUsed) >= pooling.IdleProbe && c.mux.InFlight() == 0 && p.probe.Path != "" && busy < pooling.OpenAtOnce {
 			busy++
 			c.lastUsed = now
 			p.probeMux(c)
@@ -75,7 +77,7 @@ func (p *pool) probeAgain(c *conn) {
 // probeMux probes an idle HTTP/2 connection, which takes requests all the same.
 func (p *pool) probeMux(c *conn) {
 	p.t.work.Go(func() {
-		ctx, cancel := context.WithTimeout(p.t.ctx, probeLimit)
+		ctx, cancel := context.WithTimeout(p.t.ctx, pooling.ProbeLimit)
 		defer cancel()
 		// What a failed probe means for the connection, it says itself, by its end.
 		_ = c.prove(ctx, p.probe)

@@ -6,6 +6,7 @@ import (
 
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/h2"
+	"prefire/loadgen/wire/pooling"
 )
 
 // pool holds the connections to one target. Everything in it is guarded by Transport.mu.
@@ -69,11 +70,7 @@ func (p *pool) take(id wire.ConnID) *conn {
 // there should be, and it dials: a request that waits for another's end is no load on the server.
 func (p *pool) place(r *request) {
 	if c := p.take(r.call.Conn); c != nil {
-		var cold wire.Cold
-		if c.uses == 0 {
-			cold = wire.FirstUse
-		}
-		r.assign(c, cold)
+		r.assign(c, pooling.Unused(c.uses))
 		return
 	}
 	if len(p.muxes) > 0 && p.keep > 0 {
@@ -127,7 +124,7 @@ func (p *pool) prepare(ctx context.Context, q *prep) {
 	if e != nil {
 		p.unlist(q)
 		owners := q.owners
-		p.pause = t.o.Clock.Now() + int64(redialWait)
+		p.pause = t.o.Clock.Now() + int64(pooling.RedialWait)
 		for _, r := range owners {
 			// The request is the transport's alone here: it has no connection, and nothing else ends it once it is over.
 			r.over = true
@@ -159,7 +156,7 @@ func (p *pool) prepare(ctx context.Context, q *prep) {
 // proveIn probes the connection of q and gives it to those who came to wait for it, or to the pool.
 func (p *pool) proveIn(ctx context.Context, q *prep) {
 	t, c := p.t, q.conn
-	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	ctx, cancel := context.WithTimeout(ctx, pooling.ProbeLimit)
 	e := c.prove(ctx, p.probe)
 	cancel()
 	t.mu.Lock()
@@ -173,7 +170,7 @@ func (p *pool) proveIn(ctx context.Context, q *prep) {
 		p.keep = 0 // the server closes after the first answer: none can be kept ready
 	}
 	if e != nil {
-		p.pause = t.o.Clock.Now() + int64(redialWait)
+		p.pause = t.o.Clock.Now() + int64(pooling.RedialWait)
 	}
 	owners := q.owners
 	p.drop(c)
@@ -197,7 +194,7 @@ func (p *pool) ready(q *prep) {
 	for _, r := range q.owners {
 		switch {
 		case c.mux != nil && c.mux.InFlight() >= c.mux.Limit():
-			r.cold |= wire.Dialled
+			r.Cold |= wire.Dialled
 			if p.carry > 0 {
 				p.place(r)
 			} else {
@@ -206,7 +203,7 @@ func (p *pool) ready(q *prep) {
 		case q.fresh:
 			r.assign(c, wire.Dialled)
 		default:
-			r.queued = true
+			r.Queued = true
 			r.assign(c, 0)
 		}
 	}
@@ -278,7 +275,7 @@ func (p *pool) fill() {
 			dialling++
 		}
 	}
-	for ; have < p.keep && dialling < openAtOnce; have, dialling = have+1, dialling+1 {
+	for range pooling.Missing(have, p.keep, dialling) {
 		p.dial(nil)
 	}
 }
@@ -292,14 +289,14 @@ func (p *pool) serve() {
 			break
 		}
 		p.queue = p.queue[1:]
-		r.queued = true
-		r.assign(c, r.cold)
+		r.Queued = true
+		r.assign(c, r.Cold)
 	}
 	if len(p.queue) > 0 && len(p.muxes) == 0 {
 		waiting := p.queue
 		p.queue = nil
 		for _, r := range waiting {
-			r.queued = true
+			r.Queued = true
 			p.place(r)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/h2"
+	"prefire/loadgen/wire/pooling"
 )
 
 // request is one use of a Call. What Cancel may touch is guarded by Transport.mu; the Call and its Facts belong to whoever drives the
@@ -18,10 +19,8 @@ type request struct {
 	timeout *time.Timer
 	plan    *time.Timer
 
+	pooling.Attempts
 	conn    *conn
-	cold    wire.Cold // known before it has a connection
-	queued  bool      // it waited in a queue of our own making
-	retried bool
 	turned  int  // connections that took no more requests when it came to them
 	over    bool // nothing may cancel it any more
 	cause   wire.Cause
@@ -31,15 +30,9 @@ type request struct {
 // assign gives r its connection and sends it. The lock is held.
 func (r *request) assign(c *conn, cold wire.Cold) {
 	now := r.t.o.Clock.Now()
-	f := &r.call.Facts
 	c.uses++
 	r.conn = c
-	r.cold |= cold
-	f.Acquired, f.Conn, f.ConnUse, f.Cold = now, c.facts, c.uses, r.cold
-	f.Reused = cold&wire.Dialled == 0
-	if r.queued {
-		f.Queued = now - f.Ready
-	}
+	r.Assign(&r.call.Facts, now, c.facts, c.uses, cold)
 	if c.mux == nil {
 		r.t.work.Go(func() { r.run(c) })
 		return
@@ -76,20 +69,17 @@ func (r *request) assign(c *conn, cold wire.Cold) {
 // run sends r over an HTTP/1.1 connection and reads the answer.
 func (r *request) run(c *conn) {
 	k := r.t.kits.Get().(*kit)
+	method, path := pooling.Line(r.call)
 	res := c.exchange(k, &outgoing{
-		method: r.method(), path: r.path(), target: r.pool.target, header: r.call.Header, body: r.call.Body,
+		method: method, path: path, target: r.pool.target, header: r.call.Header, body: r.call.Body,
 		sent: func(at int64) { r.planCancel(at) },
 	}, &callSink{r.call, c.src})
 	r.t.kits.Put(k)
 	f := &r.call.Facts
 	f.FirstWrite, f.LastWrite, f.Sent = c.src.FirstWrite(), res.lastWrite, res.sent
-	if res.oneWrite && f.HeadAt != 0 {
-		// The kernel had the last byte before the answer came, however late the write returned.
-		f.LastWrite = min(f.LastWrite, f.HeadAt)
-	}
+	pooling.Written(f, res.writes)
 	now := r.t.o.Clock.Now()
-	caught := res.err != nil && !res.got && res.lost && f.ConnUse > 1 && now-f.FirstWrite < int64(idleRace)
-	if caught && r.again(c) {
+	if res.lost && pooling.Caught(f, now) && r.again(c) {
 		return
 	}
 	s := res.stamp
@@ -104,23 +94,19 @@ func (r *request) again(c *conn) bool {
 	t := r.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r.retried || r.cause != wire.NotCancelled || t.closed {
+	if r.cause != wire.NotCancelled || t.closed || !r.Again(r.call) {
 		return false
 	}
 	if r.plan != nil {
 		r.plan.Stop()
 		r.plan = nil
 	}
-	r.retried, r.conn = true, nil
-	r.cold |= wire.Resent
-	f := &r.call.Facts
-	f.Attempts, f.Cold, f.FirstWrite, f.LastWrite, f.Sent = 2, r.cold, 0, 0, 0
-	r.call.Restart()
+	r.conn = nil
 	if c.mux == nil {
 		r.pool.drop(c)
 	}
 	if r.call.Timeout > 0 && c.mux != nil {
-		left := r.call.Timeout - time.Duration(t.o.Clock.Now()-f.Ready)
+		left := r.call.Timeout - time.Duration(t.o.Clock.Now()-r.call.Facts.Ready)
 		r.timeout = time.AfterFunc(max(left, 0), func() { t.Cancel(r.call, r.gen, wire.ByTimeout) })
 	}
 	r.pool.place(r)
@@ -142,7 +128,7 @@ func (r *request) left(c *conn, o h2.Outcome) {
 		r.close(c, false)
 		return
 	case h2.Dropped:
-		if f.ConnUse <= 1 || r.t.o.Clock.Now()-f.FirstWrite >= int64(idleRace) {
+		if !pooling.Caught(f, r.t.o.Clock.Now()) {
 			break
 		}
 		fallthrough
@@ -237,20 +223,6 @@ func (r *request) close(c *conn, reusable bool) {
 	if r.call.Obs != nil {
 		r.call.Obs.Done(r.call)
 	}
-}
-
-func (r *request) method() string {
-	if r.call.Method == "" {
-		return "POST"
-	}
-	return r.call.Method
-}
-
-func (r *request) path() string {
-	if r.call.Path == "" {
-		return r.pool.target.Path
-	}
-	return r.call.Path
 }
 
 // callSink puts an answer into a Call.

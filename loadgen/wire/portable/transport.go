@@ -9,34 +9,20 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/h2"
+	"prefire/loadgen/wire/pooling"
 )
 
-// Bounds of the transport's own doings.
-const (
-	openAtOnce = 64                     // connections that Open, or the keeper, makes ready at the same time
-	idleProbe  = 3 * time.Second        // what has been idle this long is probed again; vLLM's front closes after 5 s
-	keepEvery  = 500 * time.Millisecond // how often the keeper looks
-	redialWait = 2 * time.Second        // pause in keeping a target's connections ready after a dial that failed
-	probeLimit = 30 * time.Second       // for one background probe
-	openLimit  = time.Minute            // for one connection of Open: name, dial, handshake and probe
-	// maxTurned is how many HTTP/2 connections may have ended before they took a request, which is then not tried on another.
-	maxTurned = 5
-	// idleRace is how soon after its first write a request must lose its connection to count as caught by an idle close. A request that
-	// the server has held for longer was being worked on, and its loss is a failure.
-	idleRace = time.Second
-)
+// maxTurned is how many HTTP/2 connections may have ended before they took a request, which is then not tried on another.
+const maxTurned = 5
 
 // Resolver looks names up; *net.Resolver is one.
-type Resolver interface {
-	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
-}
+type Resolver = pooling.Resolver
 
 // Options are what a Transport needs. Clock must be set.
 type Options struct {
@@ -97,7 +83,7 @@ func (t *Transport) Open(ctx context.Context, target *wire.Target, n int, probe 
 	p := t.pool(target)
 	t.mu.Unlock()
 	conns := make([]*conn, n)
-	slots := make(chan struct{}, openAtOnce)
+	slots := make(chan struct{}, pooling.OpenAtOnce)
 	var wg sync.WaitGroup
 	for i := range conns {
 		slots <- struct{}{}
@@ -146,7 +132,7 @@ func (t *Transport) Open(ctx context.Context, target *wire.Target, n int, probe 
 
 // openOne makes one connection and probes it.
 func (t *Transport) openOne(ctx context.Context, p *pool, probe wire.Probe) (*conn, error) {
-	limited, cancel := context.WithTimeout(ctx, openLimit)
+	limited, cancel := context.WithTimeout(ctx, pooling.OpenLimit)
 	defer cancel()
 	c, e := t.connect(limited, p)
 	step := "no connection"
@@ -167,7 +153,7 @@ func (t *Transport) openOne(ctx context.Context, p *pool, probe wire.Probe) (*co
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case limited.Err() != nil:
-		return nil, &wire.Error{Type: "ServerTimeoutError", Message: fmt.Sprintf("%s within %v", step, openLimit)}
+		return nil, &wire.Error{Type: "ServerTimeoutError", Message: fmt.Sprintf("%s within %v", step, pooling.OpenLimit)}
 	}
 	return nil, e
 }

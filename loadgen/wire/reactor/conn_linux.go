@@ -12,6 +12,7 @@ import (
 
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/http1"
+	"prefire/loadgen/wire/pooling"
 )
 
 // conn is one connection, from its dial on.
@@ -108,7 +109,8 @@ func (c *conn) ask(r *request) {
 	method, path, header := "GET", c.pool.probe.Path, c.pool.probe.Header
 	c.req, c.body = r, nil
 	if r != nil {
-		method, path, header, c.body = r.method(), r.path(), r.call.Header, r.call.Body
+		method, path = pooling.Line(r.call)
+		header, c.body = r.call.Header, r.call.Body
 	} else if c.opening != nil {
 		path, header = c.opening.probe.Path, c.opening.probe.Header
 	}
@@ -255,7 +257,7 @@ func (c *conn) answer() {
 	keeps := c.resp.KeepAlive() && !c.spoiled && c.writeErr == nil
 	if keeps && c.sent < len(c.out)+len(c.body) {
 		c.state = answered
-		c.l.timers.set(&c.timer, c.l.now()+int64(earlyWait))
+		c.l.timers.set(&c.timer, c.l.now()+int64(pooling.EarlyWait))
 		return
 	}
 	c.over(nil, keeps)
@@ -264,20 +266,7 @@ func (c *conn) answer() {
 // over ends the exchange. err is nil where the whole answer has come; keeps says that the connection can be used again.
 func (c *conn) over(err error, keeps bool) {
 	c.l.timers.unset(&c.timer)
-	var e *wire.Error
-	caught := false // the connection was lost before a byte came
-	switch known, ok := err.(*wire.Error); {
-	case err == nil:
-	case ok:
-		e = known
-	case !c.resp.Came():
-		if c.writeErr != nil {
-			err = c.writeErr
-		}
-		e, caught = http1.LostBefore(err)
-	default:
-		e = http1.LostWithin(err)
-	}
+	e, caught := c.resp.Failed(err, c.writeErr)
 	r := c.req
 	c.req, c.body, c.blocked = nil, nil, false
 	c.state = idle

@@ -15,6 +15,7 @@ import (
 
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/http1"
+	"prefire/loadgen/wire/pooling"
 	"prefire/loadgen/wire/stamp"
 )
 
@@ -39,9 +40,9 @@ func (l *loop) dial(p *pool) *conn {
 	ctx, c.stop = context.WithCancel(l.ctx)
 	c.facts.DNSStart = l.now()
 	l.helpers.Go(func() {
-		addrs, err := l.o.Resolver.LookupNetIP(ctx, "ip", host)
+		addrs, e := pooling.Lookup(ctx, l.o.Resolver, host, port)
 		end := l.now()
-		l.post(op{do: func() { c.lookedUp(addrs, end, err) }})
+		l.post(op{do: func() { c.lookedUp(addrs, end, e) }})
 	})
 	return c
 }
@@ -54,17 +55,14 @@ func parsePort(s string) (uint16, error) {
 	return uint16(n), nil
 }
 
-func (c *conn) lookedUp(addrs []netip.Addr, end int64, err error) {
+func (c *conn) lookedUp(addrs []netip.Addr, end int64, e *wire.Error) {
 	if c.state == closed {
 		return
 	}
 	c.letGo()
 	c.facts.DNSEnd = end
-	if err == nil && len(addrs) == 0 {
-		err = &net.DNSError{Err: "no addresses", Name: c.host, IsNotFound: true}
-	}
-	if err != nil {
-		c.dialFailed(http1.DNSError(c.host, strconv.Itoa(int(c.port)), err))
+	if e != nil {
+		c.dialFailed(e)
 		return
 	}
 	c.resolved(addrs)
@@ -88,7 +86,11 @@ func (c *conn) resolved(addrs []netip.Addr) {
 	var ctx context.Context
 	ctx, c.stop = context.WithCancel(c.l.ctx)
 	c.l.helpers.Go(func() {
-		fd, addr, err := c.l.dialOutside(ctx, addrs, c.port)
+		fd := -1
+		nc, addr, err := pooling.DialAny(ctx, c.l.o.Dial, addrs, strconv.Itoa(int(c.port)))
+		if err == nil {
+			fd, err = detach(nc)
+		}
 		taken := c.l.post(op{do: func() {
 			switch {
 			case c.state == closed && err == nil:
@@ -108,28 +110,6 @@ func (c *conn) resolved(addrs []netip.Addr) {
 			_ = unix.Close(fd)
 		}
 	})
-}
-
-// dialOutside has Options.Dial try the addresses in order, and takes the descriptor out of the connection.
-func (l *loop) dialOutside(ctx context.Context, addrs []netip.Addr, port uint16) (fd int, addr netip.Addr, err error) {
-	for i, a := range addrs {
-		limit, cancel := ctx, context.CancelFunc(func() {})
-		if i < len(addrs)-1 {
-			limit, cancel = context.WithTimeout(ctx, addrWait)
-		}
-		var nc net.Conn
-		nc, err = l.o.Dial(limit, "tcp", netip.AddrPortFrom(a.Unmap(), port).String())
-		cancel()
-		addr = a
-		if err == nil {
-			fd, err = detach(nc)
-			return fd, a, err
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return -1, addr, err
 }
 
 // detach gives a descriptor of the connection's socket and closes the connection's own.
@@ -159,7 +139,7 @@ func (c *conn) connect() {
 		return
 	}
 	if c.fd, c.state = fd, connecting; len(c.addrs) > 1 {
-		c.l.timers.set(&c.timer, c.l.now()+int64(addrWait))
+		c.l.timers.set(&c.timer, c.l.now()+int64(pooling.AddrWait))
 	}
 	err = unix.Connect(fd, sa)
 	for err == unix.EINTR { // the attempt goes on; EALREADY and EISCONN tell how far it is

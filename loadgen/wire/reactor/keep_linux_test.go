@@ -17,6 +17,7 @@ import (
 
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/fake"
+	"prefire/loadgen/wire/pooling"
 	"prefire/loadgen/wire/wiretest"
 )
 
@@ -227,7 +228,7 @@ func TestLossAfterASecondIsAFailure(t *testing.T) {
 	wiretest.Wait(t, "Done", w.Ended)
 	tr.Start(c)
 	wiretest.Wait(t, "the second request", came)
-	clock.move(tr, idleRace)
+	clock.move(tr, pooling.IdleRace)
 	close(leave)
 	wiretest.Wait(t, "Done", w.Ended)
 	if f := &c.Facts; f.Err == nil || f.Err.Type != "ServerDisconnectedError" || f.Attempts != 1 || f.ConnUse != 2 {
@@ -303,7 +304,7 @@ func TestOpenThatTakesTooLong(t *testing.T) {
 			done <- err
 		}()
 		eventually(t, "the opening", func() (yes bool) { on(tr, func(l *loop) { yes = tc.begun(l) }); return yes })
-		clock.move(tr, openLimit-1)
+		clock.move(tr, pooling.OpenLimit-1)
 		select {
 		case err := <-done:
 			t.Fatalf("before its time: %v", err)
@@ -340,9 +341,9 @@ func TestAddressThatDoesNotAnswer(t *testing.T) {
 		}
 	}
 	eventually(t, "the first attempt", attempt(0))
-	clock.move(tr, addrWait)
+	clock.move(tr, pooling.AddrWait)
 	wiretest.Wait(t, "Done", w.Ended)
-	if f := &c.Facts; f.Err != nil || f.Conn.DialEnd-f.Conn.DialStart != int64(addrWait) || f.Cold != wire.Dialled {
+	if f := &c.Facts; f.Err != nil || f.Conn.DialEnd-f.Conn.DialStart != int64(pooling.AddrWait) || f.Cold != wire.Dialled {
 		t.Errorf("%v, dial of %d ns, cold %d", f.Err, f.Conn.DialEnd-f.Conn.DialStart, f.Cold)
 	}
 }

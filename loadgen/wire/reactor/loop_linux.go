@@ -18,7 +18,7 @@ import (
 	"prefire/loadgen/wire/stamp"
 )
 
-// Bounds of one turn of the loop, and of the transport's own doings. The second group is the portable transport's.
+// Bounds of one turn of the loop.
 const (
 	readSize  = 64 << 10  // what one connection may read in a turn
 	writeSize = 64 << 10  // what one connection may write in a turn
@@ -26,20 +26,6 @@ const (
 	dialCost  = 8 << 10   // what a dial takes of that: it is as much work
 	batch     = 64        // events taken at once
 	readBatch = 32        // connections read in a turn, beside those that wait for their first token
-
-	openAtOnce = 64                     // connections that Open, or the keeper, makes ready at the same time
-	idleProbe  = 3 * time.Second        // what has been idle this long is probed again; vLLM's front closes after 5 s
-	keepEvery  = 500 * time.Millisecond // how often the keeper looks
-	redialWait = 2 * time.Second        // pause in keeping a target's connections ready after a dial that failed
-	probeLimit = 30 * time.Second       // for one background probe
-	openLimit  = time.Minute            // for one connection of Open: name, dial and probe
-	addrWait   = 3 * time.Second        // for one address of a name where there are others to try
-	// earlyWait is how long a write may go on after the whole answer has come: a server can answer before it has read the request, and
-	// then read no more.
-	earlyWait = 250 * time.Millisecond
-	// idleRace is how soon after its first write a request must lose its connection to count as caught by an idle close. A request that
-	// the server has held for longer was being worked on, and its loss is a failure.
-	idleRace = time.Second
 )
 
 // op is what another goroutine wants done on the loop.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"prefire/loadgen/wire"
+	"prefire/loadgen/wire/pooling"
 )
 
 // opening is one loop's part of an Open under way. Its connections are no pool's until those of all parts are there.
@@ -45,12 +46,12 @@ func (o *opening) begin(target *wire.Target) {
 
 // next dials as many as may be under way at once, and says when all are ready.
 func (o *opening) next() {
-	for len(o.conns) < o.n && len(o.conns)-o.got < openAtOnce {
+	for len(o.conns) < o.n && len(o.conns)-o.got < pooling.OpenAtOnce {
 		c := o.l.dial(o.pool)
 		c.opening = o
 		o.conns = append(o.conns, c)
 		c.limit.fire = func() { o.late(c) }
-		o.l.timers.set(&c.limit, o.l.now()+int64(openLimit))
+		o.l.timers.set(&c.limit, o.l.now()+int64(pooling.OpenLimit))
 	}
 	if o.got == o.n {
 		close(o.there)
@@ -87,7 +88,7 @@ func (o *opening) late(c *conn) {
 	if c.state == dialling || c.state == connecting {
 		step = "no connection"
 	}
-	o.fail(&wire.Error{Type: "ServerTimeoutError", Message: fmt.Sprintf("%s within %v", step, openLimit)})
+	o.fail(&wire.Error{Type: "ServerTimeoutError", Message: fmt.Sprintf("%s within %v", step, pooling.OpenLimit)})
 }
 
 // fail ends the opening and closes all that it has.

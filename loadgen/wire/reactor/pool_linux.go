@@ -5,9 +5,9 @@ package reactor
 import (
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"prefire/loadgen/wire"
+	"prefire/loadgen/wire/pooling"
 )
 
 // pool holds the connections to one target.
@@ -73,11 +73,7 @@ func (p *pool) begin(r *request, c *conn) {
 // place sends r on c, a ready connection; else on one that is being made ready and that nobody waits for; else on one dialled for it.
 func (p *pool) place(r *request, c *conn) {
 	if c != nil {
-		var cold wire.Cold
-		if c.uses == 0 {
-			cold = wire.FirstUse
-		}
-		r.assign(c, cold)
+		r.assign(c, pooling.Unused(c.uses))
 		return
 	}
 	for _, c := range p.making {
@@ -107,7 +103,7 @@ func (p *pool) dialled(c *conn) {
 	switch {
 	case probe.Path != "" && c.owner == nil:
 		if c.opening == nil {
-			p.l.timers.set(&c.timer, p.l.now()+int64(probeLimit))
+			p.l.timers.set(&c.timer, p.l.now()+int64(pooling.ProbeLimit))
 		}
 		c.ask(nil)
 	case c.opening != nil:
@@ -124,7 +120,7 @@ func (p *pool) dialFailed(c *conn, e *wire.Error) {
 		return
 	}
 	p.unlist(c)
-	p.pause = p.l.now() + int64(redialWait)
+	p.pause = p.l.now() + int64(pooling.RedialWait)
 	if r := c.owner; r != nil {
 		c.owner = nil
 		r.call.Facts.Conn = c.facts
@@ -160,7 +156,7 @@ func (p *pool) probed(c *conn, e *wire.Error, keeps bool) {
 	}
 	p.unlist(c)
 	if e != nil {
-		p.pause = p.l.now() + int64(redialWait)
+		p.pause = p.l.now() + int64(pooling.RedialWait)
 	} else if c.fresh {
 		p.keep = 0 // the server closes after the first answer: none can be kept ready
 	}
@@ -183,7 +179,7 @@ func (p *pool) ready(c *conn) {
 	case fresh:
 		r.assign(c, wire.Dialled)
 	default:
-		r.queued = true
+		r.Queued = true
 		r.assign(c, 0)
 	}
 }
@@ -249,7 +245,7 @@ func (p *pool) fill() {
 			own++
 		}
 	}
-	for ; have < p.keep && own < openAtOnce; have, own = have+1, own+1 {
+	for range pooling.Missing(have, p.keep, own) {
 		p.dial(nil)
 	}
 }
@@ -285,7 +281,7 @@ func (p *pool) shut() {
 // keepLooking has the loop look after its pools from now on.
 func (l *loop) keepLooking() {
 	if l.keeper.rank == 0 && !l.closed {
-		l.timers.set(&l.keeper, l.now()+int64(keepEvery))
+		l.timers.set(&l.keeper, l.now()+int64(pooling.KeepEvery))
 	}
 }
 
@@ -296,7 +292,7 @@ func (l *loop) keepReady() {
 			p.refresh()
 		}
 	}
-	l.timers.set(&l.keeper, l.now()+int64(keepEvery))
+	l.timers.set(&l.keeper, l.now()+int64(pooling.KeepEvery))
 }
 
 // refresh probes again what has been idle for long, and dials what is missing. A connection beyond those to keep is left to the server's
@@ -310,27 +306,16 @@ func (p *pool) refresh() {
 			busy++
 		}
 	}
-	var again []*conn
-	kept := p.idle[:0]
-	for _, c := range p.idle { // from the one used least lately
-		long := time.Duration(now-c.lastUsed) >= idleProbe
-		switch {
-		case long && spare > 0:
-			spare--
-			kept = append(kept, c)
-		case long && p.probe.Path != "" && busy < openAtOnce:
-			busy++
-			again = append(again, c)
-		default:
-			kept = append(kept, c)
-		}
+	room := 0
+	if p.probe.Path != "" {
+		room = pooling.OpenAtOnce - busy
 	}
-	clear(p.idle[len(kept):])
-	p.idle = kept
+	var again []*conn
+	p.idle, again = pooling.Keep(p.idle, func(c *conn) int64 { return c.lastUsed }, now, spare, room)
 	p.free.Add(-int64(len(again)))
 	for _, c := range again {
 		p.making = append(p.making, c)
-		p.l.timers.set(&c.timer, now+int64(probeLimit))
+		p.l.timers.set(&c.timer, now+int64(pooling.ProbeLimit))
 		c.ask(nil)
 	}
 	p.fill()

@@ -16,15 +16,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 
 	"prefire/loadgen/wire"
+	"prefire/loadgen/wire/pooling"
 )
 
 // Resolver looks names up; *net.Resolver is one.
-type Resolver interface {
-	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
-}
+type Resolver = pooling.Resolver
 
 // Options are what a Transport needs. Clock must be set; its Now must run as CLOCK_MONOTONIC does for requests to time out in time.
 type Options struct {

@@ -4,6 +4,7 @@ package reactor
 
 import (
 	"prefire/loadgen/wire"
+	"prefire/loadgen/wire/pooling"
 )
 
 // request is one use of a Call. The loop uses its requests again.
@@ -16,9 +17,7 @@ type request struct {
 	timeout timer
 	plan    timer
 
-	cold    wire.Cold // known before it has a connection
-	queued  bool      // it waited in a queue of our own making
-	retried bool
+	pooling.Attempts
 }
 
 func newRequest(l *loop) *request {
@@ -28,32 +27,11 @@ func newRequest(l *loop) *request {
 	return r
 }
 
-func (r *request) method() string {
-	if r.call.Method == "" {
-		return "POST"
-	}
-	return r.call.Method
-}
-
-func (r *request) path() string {
-	if r.call.Path == "" {
-		return r.pool.target.Path
-	}
-	return r.call.Path
-}
-
 // assign gives r its connection and sends it.
 func (r *request) assign(c *conn, cold wire.Cold) {
-	now := r.l.now()
-	f := &r.call.Facts
 	c.uses++
 	r.conn = c
-	r.cold |= cold
-	f.Acquired, f.Conn, f.ConnUse, f.Cold = now, c.facts, c.uses, r.cold
-	f.Reused = cold&wire.Dialled == 0
-	if r.queued {
-		f.Queued = now - f.Ready
-	}
+	r.Assign(&r.call.Facts, r.l.now(), c.facts, c.uses, cold)
 	c.ask(r)
 }
 
@@ -71,13 +49,10 @@ func (r *request) answered(c *conn, e *wire.Error, caught, keeps bool) {
 	f := &r.call.Facts
 	f.Sent = int64(max(c.sent-len(c.out), 0))
 	now := r.l.now()
-	if caught && f.ConnUse > 1 && now-f.FirstWrite < int64(idleRace) && r.again(c) {
+	if caught && pooling.Caught(f, now) && r.again(c) {
 		return
 	}
-	if c.writes == 1 && f.LastWrite != 0 && f.HeadAt != 0 {
-		// The kernel had the last byte before the answer came, however late the write returned.
-		f.LastWrite = min(f.LastWrite, f.HeadAt)
-	}
+	pooling.Written(f, c.writes)
 	s := c.end
 	if e != nil || s.User == 0 {
 		s = wire.Stamp{At: now, User: now}
@@ -87,15 +62,11 @@ func (r *request) answered(c *conn, e *wire.Error, caught, keeps bool) {
 
 // again sends r once more, on another connection; false where it was sent twice already.
 func (r *request) again(c *conn) bool {
-	if r.retried {
+	if !r.Again(r.call) {
 		return false
 	}
 	r.l.timers.unset(&r.plan)
-	r.retried, r.conn = true, nil
-	r.cold |= wire.Resent
-	f := &r.call.Facts
-	f.Attempts, f.Cold, f.FirstWrite, f.LastWrite, f.Sent = 2, r.cold, 0, 0, 0
-	r.call.Restart()
+	r.conn = nil
 	p := r.pool
 	p.drop(c)
 	p.place(r, p.take(r.call.Conn, false))
@@ -137,7 +108,7 @@ func (r *request) finish(c *conn, s wire.Stamp, e *wire.Error, keeps bool) {
 	l.count.fell.Add(int64(call.Facts.StampsFell))
 	p := r.pool
 	r.call, r.pool, r.conn = nil, nil, nil
-	r.cold, r.queued, r.retried = 0, false, false
+	r.Attempts = pooling.Attempts{}
 	l.spare = append(l.spare, r)
 	if c != nil {
 		if keeps {
