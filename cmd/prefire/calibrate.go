@@ -181,7 +181,7 @@ func (c *calibrator) try(streams int) (step, error) {
 		}
 		return c.env(name)
 	}
-	out, err := benchmark(quiet, cfg, args)
+	out, err := benchmark(quiet, cfg, config.CommandLine(c.name(), "profile", args))
 	switch {
 	case err != nil && len(c.steps) == 0:
 		return step{}, err

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"prefire/internal/config"
-	"prefire/internal/export"
 	"prefire/internal/fakellm"
 	"prefire/metrics"
 	"prefire/tokenize"
@@ -80,38 +79,18 @@ func demo(p process, dir string, lengths []int) error {
 	defer func() { _ = server.Close() }()
 	dir = filepath.Join(dir, strings.NewReplacer("/", "_", ".", "_").Replace(demoModel))
 	fmt.Fprintf(p.stdout, "Long-context prefill test against the built-in server at %s, 10 sessions for 2 s at each input length.\n", server.URL())
-	var runs []*export.Run
-	for _, isl := range lengths {
-		out, err := demoLength(p, server.URL(), filepath.Join(dir, "isl"+strconv.Itoa(isl)), isl)
-		if err != nil {
+	s := &scan{process: p, dir: dir, lengths: slices.Sorted(slices.Values(lengths))}
+	configs := map[int]*config.Config{}
+	for _, isl := range s.lengths {
+		if configs[isl], err = demoLength(p, server.URL(), s.folder(isl), isl); err != nil {
 			return err
 		}
-		if err := out.end(p.stderr); err != nil {
-			return err
-		}
-		if out.run.WasCancelled {
-			fmt.Fprintf(p.stdout, "Stopped at %d tokens: that length is not in the table.\n", isl)
-			break
-		}
-		runs = append(runs, out.run)
-		fmt.Fprintf(p.stdout, "  %d tokens: %d requests\n", isl, out.run.Screen.Counts.OK)
 	}
-	if len(runs) == 0 {
-		return exitError(exitFailed)
-	}
-	fmt.Fprintln(p.stdout)
-	if err := lengthTable(p, lengths, runs); err != nil {
-		return err
-	}
-	fmt.Fprintf(p.stdout, "\nEach length's files, as aiperf writes them, with prefire's own facts under the key \"prefire\" of profile_export_aiperf.json:\n")
-	for _, isl := range lengths[:len(runs)] {
-		fmt.Fprintf(p.stdout, "  %s\n", filepath.Join(dir, "isl"+strconv.Itoa(isl)))
-	}
-	return nil
+	return s.end(s.run(func(isl int) (*config.Config, string) { return configs[isl], "prefire demo --isl " + strconv.Itoa(isl) }))
 }
 
-// demoLength runs the config at one input length, as the sed loop over such a file does.
-func demoLength(p process, url, dir string, isl int) (*outcome, error) {
+// demoLength is the config for one input length, as the sed loop over such a file makes it.
+func demoLength(p process, url, dir string, isl int) (*config.Config, error) {
 	text := strings.NewReplacer("URL", url, "TOTAL", strconv.Itoa(isl+demoOutput+demoMargin), "INPUT", strconv.Itoa(isl)).Replace(demoConfig)
 	const file = "demo.yaml"
 	read := func(name string) ([]byte, error) {
@@ -120,31 +99,13 @@ func demoLength(p process, url, dir string, isl int) (*outcome, error) {
 		}
 		return nil, os.ErrNotExist
 	}
-	args := []string{"--config", file, "--concurrency", "10", "--ui", "none", "--no-gpu-telemetry", "--no-server-metrics", "--artifact-dir", dir}
-	cfg, err := config.Parse(args, p.env, read)
+	cfg, err := config.Parse([]string{"--config", file, "--concurrency", "10", "--ui", "none", "--no-gpu-telemetry", "--no-server-metrics", "--artifact-dir", dir},
+		p.env, read)
 	if err != nil {
 		return nil, err
 	}
 	cfg.Notices = nil // the demo says itself what it runs
-	return benchmark(p, cfg, args)
-}
-
-// lengthTable prints one row for each input length.
-func lengthTable(p process, lengths []int, runs []*export.Run) error {
-	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "ISL\treached\tprefill\tper 1,000\tTTFT avg\tp99\toutput\tmeasured\tcold\t")
-	fmt.Fprintln(w, "tokens\ttokens\ttok/s/user\ts\tms\tms\ttok/s/user\trequests\tout\t")
-	for i, r := range runs {
-		prefill := find(r.Results, "prefill_throughput_per_user")
-		ttft := find(r.Results, "time_to_first_token")
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t\n", lengths[i],
-			cell(find(r.Results, "input_sequence_length"), "%.0f", avg), cell(prefill, "%.0f", avg),
-			cell(prefill, "%.3f", func(m *metrics.Result) float64 { return 1000 / m.Avg }),
-			cell(ttft, "%.2f", avg), cell(ttft, "%.2f", func(m *metrics.Result) float64 { return m.P[len(m.P)-1] }),
-			cell(find(r.Results, "output_token_throughput_per_user"), "%.1f", avg),
-			cell(ttft, "%.0f", func(m *metrics.Result) float64 { return float64(m.Count) }), r.Screen.Cold.Count)
-	}
-	return w.Flush()
+	return cfg, nil
 }
 
 func find(rs []metrics.Result, tag string) *metrics.Result {

@@ -60,7 +60,7 @@ func profile(p process, args []string) error {
 	for _, name := range unread(p.environ) {
 		cfg.Notices = append(cfg.Notices, name+" is set and has no effect: of aiperf's settings in the environment prefire reads "+verifyEnv+" alone")
 	}
-	out, err := benchmark(p, cfg, args)
+	out, err := benchmark(p, cfg, config.CommandLine(p.name(), "profile", args))
 	if err != nil {
 		return complain(p.stderr, err)
 	}
@@ -149,8 +149,8 @@ func unread(environ []string) []string {
 	return names
 }
 
-// benchmark runs one config, which args gave, from its plan to its files.
-func benchmark(p process, cfg *config.Config, args []string) (*outcome, error) {
+// benchmark runs one config, which the command gave, from its plan to its files.
+func benchmark(p process, cfg *config.Config, command string) (*outcome, error) {
 	for _, n := range cfg.Notices {
 		fmt.Fprintf(p.stderr, "%s: %s\n", p.name(), n)
 	}
@@ -175,7 +175,7 @@ func benchmark(p process, cfg *config.Config, args []string) (*outcome, error) {
 	}
 	cfg.Settle(dir, shown)
 	b := &bench{process: p, cfg: cfg, load: l, clock: newClock(), prog: new(loadgen.Progress), ui: ui,
-		command: config.CommandLine(p.name(), args),
+		command: command,
 		dir:     export.Dir{FS: export.Disk{}, Path: cfg.Artifacts.Dir, Names: export.NewNames(cfg.Artifacts.Prefix)}}
 	b.secrets = export.NewRedactor(secrets(cfg)...)
 	b.options = metrics.Options{Streaming: l.chat.Streaming(), ServerCounts: cfg.Endpoint.ServerCounts, IncludeCold: cfg.IncludeCold, HDR: true}

@@ -50,6 +50,7 @@ var rules = map[string]rule{
 	"internal/collect":      {may: []string{"internal/orjson", "loadgen", "metrics"}, offline: true},
 	"internal/fakellm":      {may: []string{"sse", "tokenize", "loadgen/wire", "loadgen/wire/stamp"}},
 	"internal/procedure":    {may: []string{"loadgen", "metrics"}, offline: true},
+	"internal/report":       {may: []string{"metrics", "internal/procedure"}, offline: true},
 	"internal/archtest":     {offline: true},
 	"internal/parity":       {},
 	"internal/bench":        {may: []string{"internal/fakellm", "loadgen/wire", "loadgen/wire/stamp"}},
@@ -58,7 +59,7 @@ var rules = map[string]rule{
 		may: []string{"internal/orjson", "loadgen", "tokenize", "metrics"}, offline: true},
 	"cmd/prefire": {may: []string{"sse", "metrics", "tokenize", "loadgen", "loadgen/wire", "loadgen/wire/stamp", "loadgen/wire/h2",
 		"loadgen/wire/portable", "loadgen/wire/reactor", "internal/endpoint", "internal/dataset", "internal/dataset/files", "internal/config", "internal/export", "internal/collect",
-		"internal/fakellm", "internal/procedure"}},
+		"internal/fakellm", "internal/procedure", "internal/report"}},
 }
 
 // shared are the packages that any test may import: servers and transports to test against, and the decoder that reads what they send.

@@ -71,7 +71,7 @@ func FuzzArguments(f *testing.F) {
 		args := strings.Split(line, "|")
 		c, err := Parse(args, noEnv, files(map[string]string{"x": minimal("phases: {type: concurrency, requests: 5}")}))
 		checkOutcome(t, c, err)
-		CommandLine("prefire", args)
+		CommandLine("prefire", "profile", args)
 		Complete(args, args[len(args)-1])
 	})
 }

@@ -3,11 +3,28 @@ package config
 import (
 	"errors"
 	"io/fs"
+	"math"
 )
 
 // Parse reads the arguments of the profile command, and the config file that they name, into a resolved config. It returns ErrHelp where
 // help is asked for, and an *Error that says what is wrong otherwise.
 func Parse(args []string, env func(string) (string, bool), read func(path string) ([]byte, error)) (*Config, error) {
+	return parse(args, env, read, nil)
+}
+
+// ParseLength is Parse for one step of a scan over input lengths: every prompt has isl tokens, whatever args and file say, and a
+// max_total_tokens of the file follows.
+func ParseLength(args []string, env func(string) (string, bool), read func(path string) ([]byte, error), isl int) (*Config, error) {
+	return parse(args, env, read, func(d *draft) {
+		ds := &d.dataset
+		ds.isl = lengthDraft{mean: given(float64(isl), "--isl"), fixed: true}
+		if ds.maxTotal.ok {
+			ds.maxTotal.v = int64(isl) + int64(math.Ceil(ds.osl.mean.v)) + olderPadding
+		}
+	})
+}
+
+func parse(args []string, env func(string) (string, bool), read func(path string) ([]byte, error), change func(*draft)) (*Config, error) {
 	all, err := parseArgs(Flags(), args)
 	if err != nil {
 		return nil, err
@@ -21,11 +38,14 @@ func Parse(args []string, env func(string) (string, bool), read func(path string
 	if err := all.apply(d); err != nil {
 		return nil, err
 	}
+	if change != nil {
+		change(d)
+	}
 	c, err := d.resolve()
 	if err != nil {
 		return nil, err
 	}
-	c.Command = CommandLine("aiperf", args)
+	c.Command = CommandLine("aiperf", "profile", args)
 	return c, nil
 }
 

@@ -97,8 +97,8 @@ func redactExtra(m Map) Map {
 }
 
 // CommandLine is a command line in the form of aiperf's run_info.cli_command that a shell can run again: name is how the program is called,
-// args is what follows the profile command. Values are in single quotes unless they are numbers; secrets are redacted.
-func CommandLine(name string, args []string) string {
+// args is what follows the command, which is profile or takes profile's flags. Values are in single quotes unless they are numbers; secrets are redacted.
+func CommandLine(name, command string, args []string) string {
 	table := Flags()
 	known := map[string]*Flag{}
 	for i := range table {
@@ -106,7 +106,7 @@ func CommandLine(name string, args []string) string {
 			known[n] = &table[i]
 		}
 	}
-	words := []string{name, "profile"}
+	words := []string{name, command}
 	var current *Flag
 	for _, arg := range args {
 		spelled, value, tied := strings.Cut(arg, "=")

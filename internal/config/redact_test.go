@@ -25,7 +25,7 @@ func TestCommandLine(t *testing.T) {
 		{"--unknown|x|--model|$(y)|", "prefire profile --unknown 'x' --model '$(y)' ''"},
 	}
 	for _, tt := range tests {
-		if got := CommandLine("prefire", strings.Split(tt.args, "|")); got != tt.want {
+		if got := CommandLine("prefire", "profile", strings.Split(tt.args, "|")); got != tt.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", tt.args, got, tt.want)
 		}
 	}

@@ -1,7 +1,6 @@
 package procedure
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,36 +55,6 @@ type Debiased struct {
 	CutLine bool
 }
 
-type recordLine struct {
-	Metadata *struct {
-		Phase     string `json:"benchmark_phase"`
-		Cancelled bool   `json:"was_cancelled"`
-	} `json:"metadata"`
-	Metrics map[string]recordMetric `json:"metrics"`
-	Error   json.RawMessage         `json:"error"`
-}
-
-type recordMetric struct {
-	Value json.RawMessage `json:"value"`
-	Unit  metrics.Unit    `json:"unit"`
-}
-
-// number is a metric of the record in ms or as it stands.
-func (l *recordLine) number(tag string) (float64, bool) {
-	m, ok := l.Metrics[tag]
-	var v float64
-	if !ok || json.Unmarshal(m.Value, &v) != nil {
-		return 0, false
-	}
-	switch m.Unit {
-	case metrics.Nanoseconds:
-		v /= 1e6
-	case metrics.Seconds:
-		v *= 1e3
-	}
-	return v, true
-}
-
 // Debias reads the records of a run, profile_export.jsonl of aiperf 0.9 to 0.13 or of prefire, and tells its cold requests by their
 // connection facts. An error names the line.
 func Debias(records io.Reader) (*Debiased, error) {
@@ -96,41 +65,18 @@ func Debias(records io.Reader) (*Debiased, error) {
 			with, hot = append(with, newSeries(def)), append(hot, newSeries(def))
 		}
 	}
-	in := bufio.NewReaderSize(records, 1<<16)
-	for n := 1; ; n++ {
-		line, err := in.ReadBytes('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("line %d: %w", n, err)
-		}
-		last := err != nil
-		if len(line) == 0 {
-			break
-		}
-		var l recordLine
-		if err := json.Unmarshal(line, &l); err != nil {
-			if last { // a run that was killed leaves half a line
-				d.CutLine = true
-				break
-			}
-			return nil, fmt.Errorf("line %d is no record: %w", n, err)
-		}
-		if l.Metadata == nil || l.Metrics == nil {
-			return nil, fmt.Errorf("line %d is no record: it has no metadata or no metrics", n)
-		}
-		if l.Metadata.Phase == "profiling" || l.Metadata.Phase == "" {
-			d.take(&l, with, hot)
-		}
-		if last {
-			break
-		}
+	cut, err := eachRecord(records, func(l *recordLine) { d.take(l, with, hot) })
+	if err != nil {
+		return nil, err
 	}
+	d.CutLine = cut
 	d.compare(with, hot)
 	return d, nil
 }
 
 // take adds one record of profiling to all metrics, and to the hot ones where it was not cold.
 func (d *Debiased) take(l *recordLine, with, hot []series) {
-	if l.Metadata.Cancelled || len(l.Error) > 0 && string(l.Error) != "null" {
+	if !l.answered() {
 		d.Failed++
 		return
 	}

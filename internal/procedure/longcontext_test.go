@@ -1,0 +1,150 @@
+package procedure
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// server is a simulated server: TTFT is base + perToken for each token, times knee from kneeFrom tokens on, with a lognormal spread.
+type server struct {
+	base, perToken   float64 // ms
+	kneeFrom         int
+	knee             float64
+	cv               float64 // of TTFT
+	outputAt2048Less float64
+}
+
+func (s server) scan(seed uint64, n int) []Length {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	sigma := math.Sqrt(math.Log1p(s.cv * s.cv))
+	var out []Length
+	for _, isl := range []int{512, 1024, 2048, 4096} {
+		l := Length{Asked: isl}
+		for i := range n {
+			t := s.base + s.perToken*float64(isl)
+			o := 50.
+			if s.kneeFrom > 0 && isl >= s.kneeFrom {
+				t *= s.knee
+				o *= 1 - s.outputAt2048Less
+			}
+			t *= math.Exp(sigma*rng.NormFloat64() - sigma*sigma/2)
+			l.Samples = append(l.Samples, Sample{Start: int64(i), TTFT: t, Prefill: float64(isl) / t * 1000, Output: o * math.Exp(0.1*rng.NormFloat64())})
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// Over 200 seeds each: without a knee never unhealthy, with one never healthy; where the interval straddles the limit it says so.
+func TestLongContextVerdicts(t *testing.T) {
+	count := func(s server, n int) (got map[Judgement]int, from map[int]int) {
+		got, from = map[Judgement]int{}, map[int]int{}
+		for seed := range uint64(200) {
+			v := JudgeLongContext(s.scan(seed, n))
+			got[v.Verdict]++
+			from[v.From]++
+		}
+		return got, from
+	}
+	for _, c := range []struct {
+		name string
+		s    server
+		n    int
+	}{
+		{"a fixed part and a straight line", server{base: 20, perToken: 0.02, cv: 0.2}, 100},
+		{"a straight line alone", server{perToken: 0.1, cv: 0.35}, 400},
+		{"few requests", server{perToken: 0.1, cv: 0.35}, 10},
+	} {
+		if got, _ := count(c.s, c.n); got[Unhealthy] != 0 || c.n >= 100 && got[Healthy] != 200 {
+			t.Errorf("no knee, %s: %v, want none unhealthy, and all healthy from 100 requests on", c.name, got)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		s    server
+	}{
+		{"a fixed part", server{base: 20, perToken: 0.02, kneeFrom: 2048, knee: 2, cv: 0.1}},
+		{"a straight line", server{perToken: 0.1, kneeFrom: 2048, knee: 2, cv: 0.35}},
+	} {
+		if got, from := count(c.s, 100); got[Unhealthy] != 200 || from[2048] != 200 {
+			t.Errorf("a knee ×2 at 2048, %s: %v from %v, want all 200 unhealthy from 2048", c.name, got, from)
+		}
+		if got, _ := count(c.s, 10); got[Healthy] != 0 {
+			t.Errorf("a knee ×2 at 2048, %s, 10 requests: %v, want none healthy", c.name, got)
+		}
+	}
+	// TTFT is 1.28 times as high from 2048 on: the exponent is log2(2·1.28) = 1.356, at the limit.
+	if got, _ := count(server{perToken: 0.1, kneeFrom: 2048, knee: 1.28, cv: 0.5}, 100); got[Undecided] < 190 {
+		t.Errorf("a server at the limit: %v, want nearly all undecided", got)
+	}
+}
+
+func TestLongContextRuleThatFired(t *testing.T) {
+	v := JudgeLongContext(server{perToken: 0.1, kneeFrom: 2048, knee: 1, outputAt2048Less: 0.5, cv: 0.1}.scan(1, 100))
+	if v.Verdict != Unhealthy || v.From != 2048 || v.Rule != "output_fall" {
+		t.Errorf("%+v, want output_fall at 2048", v)
+	}
+	if c := v.Lengths[0].Checks[2]; c.Judgement != Healthy {
+		t.Errorf("output at 1024: %+v", c)
+	}
+}
+
+// The intervals cover the true value at least as often as they say, for requests that are alike in runs of ten too.
+func TestIntervalsCover(t *testing.T) {
+	const runs, alpha = 2000, 0.05
+	for _, together := range []int{1, 5} {
+		missed := 0
+		for seed := range uint64(runs) {
+			rng := rand.New(rand.NewPCG(seed, 2))
+			draw := func() Length {
+				var l Length
+				shared := 0.
+				for i := range 200 {
+					if i%together == 0 {
+						shared = 0.3 * rng.NormFloat64()
+					}
+					l.Samples = append(l.Samples, Sample{Start: int64(i), TTFT: math.Exp(shared + 0.05*rng.NormFloat64())})
+				}
+				return l
+			}
+			a, b := draw(), draw()
+			if r := ratio(&a, &b, ttft, alpha); math.Abs(r.log) > r.half {
+				missed++
+			}
+		}
+		if share := float64(missed) / runs; share > 1.5*alpha {
+			t.Errorf("runs of %d alike: %.1f %% of intervals miss, want about %.0f %%", together, 100*share, 100*alpha)
+		}
+	}
+}
+
+func TestLongContextWithoutFigures(t *testing.T) {
+	if v := JudgeLongContext([]Length{{Asked: 512}}); v.Verdict != Undecided || len(v.Lengths) != 0 {
+		t.Errorf("one length: %+v", v)
+	}
+	two := []Length{{Asked: 1024, Samples: []Sample{{TTFT: 30}}}, {Asked: 512, Samples: []Sample{{TTFT: 10}}}}
+	v := JudgeLongContext(two)
+	if v.Verdict != Undecided || v.Lengths[0].Asked != 1024 {
+		t.Fatalf("one request a length: %+v", v)
+	}
+	growth := v.Lengths[0].Checks[0]
+	if growth.Value == nil || math.Abs(*growth.Value-math.Log2(3)) > 1e-12 || growth.Low != nil || growth.Judgement != Undecided {
+		t.Errorf("growth: %+v, want a value of log2(3) without an interval", growth)
+	}
+	if out := v.Lengths[0].Checks[2]; out.Value != nil || out.Judgement != Undecided {
+		t.Errorf("no output: %+v", out)
+	}
+}
+
+// What is asked for is enough: with so many requests the same server is decided.
+func TestRequestsNeeded(t *testing.T) {
+	s := server{perToken: 0.1, cv: 0.6}
+	v := JudgeLongContext(s.scan(3, 12))
+	if v.Verdict != Undecided || v.Needed <= 12 {
+		t.Fatalf("%v, %d needed; want undecided, and more than 12", v.Verdict, v.Needed)
+	}
+	if again := JudgeLongContext(s.scan(4, 2*v.Needed)); again.Verdict != Healthy {
+		t.Errorf("with twice the %d requests asked for: %+v", v.Needed, again)
+	}
+}

@@ -1,0 +1,100 @@
+package procedure
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"prefire/metrics"
+)
+
+// recordLine is one line of profile_export.jsonl, of aiperf 0.9 to 0.13 or of prefire.
+type recordLine struct {
+	Metadata *struct {
+		Phase     string `json:"benchmark_phase"`
+		Cancelled bool   `json:"was_cancelled"`
+		Start     int64  `json:"request_start_ns"`
+	} `json:"metadata"`
+	Metrics map[string]recordMetric `json:"metrics"`
+	Error   json.RawMessage         `json:"error"`
+	// Prefire is there in prefire's own records.
+	Prefire struct {
+		Cold []string `json:"cold"`
+	} `json:"prefire"`
+}
+
+type recordMetric struct {
+	Value json.RawMessage `json:"value"`
+	Unit  metrics.Unit    `json:"unit"`
+}
+
+// answered reports whether the request succeeded: only then are its times measurements.
+func (l *recordLine) answered() bool {
+	return !l.Metadata.Cancelled && (len(l.Error) == 0 || string(l.Error) == "null")
+}
+
+// number is a metric of the record; a time is in ms.
+func (l *recordLine) number(tag string) (float64, bool) {
+	m, ok := l.Metrics[tag]
+	var v float64
+	if !ok || json.Unmarshal(m.Value, &v) != nil {
+		return 0, false
+	}
+	switch m.Unit {
+	case metrics.Nanoseconds:
+		v /= 1e6
+	case metrics.Seconds:
+		v *= 1e3
+	}
+	return v, true
+}
+
+// eachRecord calls take for each record of profiling. An error names the line; cut says that the last line was broken off, as a run that was
+// killed leaves it, and is left out.
+func eachRecord(records io.Reader, take func(*recordLine)) (cut bool, err error) {
+	in := bufio.NewReaderSize(records, 1<<16)
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, fmt.Errorf("line %d: %w", n, err)
+		}
+		last := err != nil
+		if len(line) == 0 {
+			return false, nil
+		}
+		var l recordLine
+		if err := json.Unmarshal(line, &l); err != nil {
+			if last {
+				return true, nil
+			}
+			return false, fmt.Errorf("line %d is no record: %w", n, err)
+		}
+		if l.Metadata == nil || l.Metrics == nil {
+			return false, fmt.Errorf("line %d is no record: it has no metadata or no metrics", n)
+		}
+		if l.Metadata.Phase == "profiling" || l.Metadata.Phase == "" {
+			take(&l)
+		}
+		if last {
+			return false, nil
+		}
+	}
+}
+
+// ReadSamples reads the hot requests of a run's records.
+func ReadSamples(records io.Reader) ([]Sample, error) {
+	var out []Sample
+	_, err := eachRecord(records, func(l *recordLine) {
+		if !l.answered() || len(l.Prefire.Cold) > 0 {
+			return
+		}
+		s := Sample{Start: l.Metadata.Start}
+		s.TTFT, _ = l.number("time_to_first_token")
+		s.Prefill, _ = l.number("prefill_throughput_per_user")
+		s.Output, _ = l.number("output_token_throughput_per_user")
+		out = append(out, s)
+	})
+	return out, err
+}
