@@ -53,7 +53,7 @@ type Collector struct {
 	filled []*batch // what has finished and is not in the journal yet; the last one takes what finishes now
 	queue  []*batch // journalled, in order: to be counted, then emitted
 	next   int      // index into queue of the next batch to count
-	queued int      // bytes of the batches in queue
+	queued int      // bytes of the batches in queue that are in memory
 	closed bool     // nothing more will finish
 	sealed bool     // nothing more will be queued
 	err    error    // the first
@@ -267,19 +267,26 @@ func (b *batch) countTokens(it *item, count func([]byte) int) {
 	}
 }
 
-// takeUncounted waits for a batch to be counted, and returns nil when there will be none.
+// takeUncounted waits for a batch to be counted, and returns nil when there will be none. One that waits in the journal is left there while
+// what is in memory is not emitted: a disk that stands still would else bring the whole journal into memory.
 func (c *Collector) takeUncounted() *batch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.next >= len(c.queue) {
-		if c.sealed {
+	for {
+		if c.next < len(c.queue) {
+			b := c.queue[c.next]
+			if !b.spilled || c.next == 0 || c.queued+b.size <= c.o.MaxQueued {
+				if b.spilled {
+					c.queued += b.size
+				}
+				c.next++
+				return b
+			}
+		} else if c.sealed {
 			return nil
 		}
 		c.toCount.Wait()
 	}
-	b := c.queue[c.next]
-	c.next++
-	return b
 }
 
 // reload reads a batch back from the journal.
@@ -337,8 +344,9 @@ func (c *Collector) recycle(b *batch) {
 	defer c.mu.Unlock()
 	c.queue = slices.Delete(c.queue, 0, 1)
 	c.next--
-	if !b.spilled {
-		c.queued -= b.size
+	c.queued -= b.size
+	if c.next < len(c.queue) {
+		c.toCount.Broadcast()
 	}
 	c.reuse(b)
 }

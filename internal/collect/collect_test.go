@@ -19,6 +19,7 @@ type memory struct {
 	b      []byte
 	broken error
 	reads  int
+	back   int           // bytes read
 	wrote  chan struct{} // where it is not nil, told of each write
 }
 
@@ -43,6 +44,7 @@ func (m *memory) ReadAt(p []byte, off int64) (int, error) {
 		return 0, io.EOF
 	}
 	n := copy(p, m.b[off:])
+	m.back += n
 	if n < len(p) {
 		return n, io.EOF
 	}
@@ -163,6 +165,52 @@ func TestWhatFinishesWhileTheDiskStandsStillIsTakenInBatches(t *testing.T) {
 			check(t, got, 3000)
 			return
 		}
+	}
+}
+
+// Whoever takes the records stands still: what has finished waits in the journal, and comes into memory again only as it is taken.
+func TestWhatIsNotTakenWaitsInTheJournal(t *testing.T) {
+	const n, most = 2000, 64 << 10
+	var got []metrics.Record
+	gate := make(chan struct{})
+	j := new(memory)
+	c := New(Options{Journal: j, Count: words, Counters: 3, MaxQueued: most,
+		Emit: func(r *metrics.Record) error { <-gate; got = append(got, *r); return nil }})
+	emitted := 0 // bytes of lines, at least
+	check := func() {
+		t.Helper()
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		// The oldest always goes on, and one may be about to.
+		if inMemory := j.back - emitted; inMemory > most+2*maxBatchText {
+			t.Fatalf("%d bytes were read back and not taken, want about %d", inMemory, most)
+		}
+	}
+	output := bytes.Repeat([]byte("w "), 2<<10)
+	for i := range n {
+		c.Finished(&loadgen.Finished{Record: metrics.Record{Seq: int64(i)}, Output: output})
+		if i%100 == 0 {
+			check()
+		}
+	}
+	done := make(chan error)
+	go func() { done <- c.Close() }()
+	for i := range n {
+		gate <- struct{}{}
+		if emitted += len(output); i%100 == 0 {
+			check()
+		}
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range got {
+		if r.Seq != int64(i) || r.Out != metrics.Known(2<<10) {
+			t.Fatalf("record %d came out as number %d with %v output tokens", i, r.Seq, r.Out)
+		}
+	}
+	if len(got) != n {
+		t.Errorf("%d records, want %d", len(got), n)
 	}
 }
 

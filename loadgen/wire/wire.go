@@ -75,7 +75,7 @@ type Delta struct {
 // Reset empties d for the next event and keeps its scratch.
 func (d *Delta) Reset() { *d = Delta{Scratch: d.Scratch[:0]} }
 
-// Parser reads answers. It does not block or allocate (but to grow Delta.Scratch), and keeps nothing of data.
+// Parser reads answers. It does not block, allocates only to grow what it uses again, and holds no part of data's memory.
 type Parser interface {
 	// Event reads one server-sent event.
 	Event(name, data []byte, d *Delta) Class
