@@ -29,7 +29,7 @@ func (f *Fitter) makeBank() {
 	f.bank = make([]sentence, bankSize)
 	var text []byte
 	for i := range f.bank {
-		p.pattern = sentences[i%len(sentences)]
+		p.pattern = f.style.sentences[i%len(f.style.sentences)]
 		text = append(p.append(text[:0], len(p.pattern)-1), '.')
 		f.bank[i] = sentence{string(text), f.tok.Count(text)}
 	}

@@ -22,6 +22,7 @@ const OpeningWords = 5
 type Fitter struct {
 	tok     Tokenizer
 	key     uint64
+	style   style
 	words   [256][]string // by slot of a sentence, each with its leading space
 	opening [OpeningWords][]string
 	units   []string   // words of one token, each with its leading space, whatever their kind
@@ -61,9 +62,6 @@ var (
 	}
 )
 
-// marks are the slots that stand for themselves; they never stand beside each other.
-const marks = ",."
-
 // openingSlots are the slots of the words that spell a number: "Quiet engineers measured narrow valleys".
 const openingSlots = "Jpvjp"
 
@@ -73,9 +71,37 @@ const (
 	enoughOpening = 128
 )
 
-// NewFitter makes a fitter for t. key orders the words that spell numbers: with another key, the same number begins another text.
-func NewFitter(t Tokenizer, key uint64) (*Fitter, error) {
-	f := &Fitter{tok: t, key: key}
+// NewFitter makes a fitter of prose for t. key orders the words that spell numbers: with another key, the same number begins another text.
+func NewFitter(t Tokenizer, key uint64) (*Fitter, error) { return NewCorpusFitter(t, Prose, key) }
+
+// NewCorpusFitter is [NewFitter] for text of another kind.
+func NewCorpusFitter(t Tokenizer, c Corpus, key uint64) (*Fitter, error) {
+	f := &Fitter{tok: t, key: key, style: c.style()}
+	if c == Random {
+		f.units = vocabularyWords(t)
+		f.words['w'] = f.units
+		if len(f.units) < enoughOpening {
+			return nil, fmt.Errorf("tokenizer %s has %d tokens that are words, and text of random ones needs %d; use another --prompt-corpus", t.Name(),
+				len(f.units), enoughOpening)
+		}
+	} else if err := f.chooseWords(); err != nil {
+		return nil, err
+	}
+	for slot, text := range f.style.literals {
+		f.words[slot] = []string{text}
+	}
+	for i := range f.opening {
+		f.opening[i] = shuffled(f.words[f.style.opening[i]], key, i)
+	}
+	if c == Prose {
+		f.makeBank()
+	}
+	return f, nil
+}
+
+// chooseWords fills the slots for words.
+func (f *Fitter) chooseWords() error {
+	t := f.tok
 	sources := map[byte]string{
 		'd': determiners, 'q': pluralDeterminers, 'n': nouns, 'p': nouns, 'v': verbs, 'j': adjectives, 'a': adverbs, 'r': prepositions,
 		'c': conjunctions,
@@ -95,20 +121,11 @@ func NewFitter(t Tokenizer, key uint64) (*Fitter, error) {
 		f.words[slot], f.words[slot-'a'+'A'] = small.chosen(slot), capitals.chosen(slot-'a'+'A')
 		f.units = append(f.units, small.units...)
 		if len(f.words[slot]) == 0 {
-			return nil, fmt.Errorf("tokenizer %s sees no token in any word for slot %c of a sentence; readable text of an exact length cannot be made",
+			return fmt.Errorf("tokenizer %s sees no token in any word for slot %c of a sentence; readable text of an exact length cannot be made",
 				t.Name(), slot)
 		}
 	}
-	for _, mark := range marks {
-		f.words[mark] = []string{string(mark)}
-	}
-	for i := range f.opening {
-		f.opening[i] = append([]string(nil), f.words[openingSlots[i]]...)
-		rng := rand.New(rand.NewPCG(key, uint64(i)))
-		rng.Shuffle(len(f.opening[i]), func(a, b int) { f.opening[i][a], f.opening[i][b] = f.opening[i][b], f.opening[i][a] })
-	}
-	f.makeBank()
-	return f, nil
+	return nil
 }
 
 // chooser picks words by what they cost where they will stand.
@@ -221,17 +238,17 @@ const (
 // before its length.
 func (f *Fitter) grow(dst []byte, start int, suffix []byte, n int, rng *rand.Rand) ([]byte, bool) {
 	open := len(dst)
-	dst = append(append(dst, '.'), suffix...)
+	dst = append(append(dst, f.style.stop...), suffix...)
 	count := f.tok.Count(dst[start:])
 	if count > n {
 		return dst[:open], false
 	}
 	prose := prose{f: f, pick: picker{rng: rng}}
-	prose.pattern = afterOpening[prose.pick.below(len(afterOpening))]
+	prose.pattern = f.style.afterOpening[prose.pick.below(len(f.style.afterOpening))]
 	dst, missing, parts := dst[:open], n-count, 0
 	for range growTries {
 		if missing == 0 {
-			return append(append(dst, '.'), suffix...), true
+			return append(append(dst, f.style.stop...), suffix...), true
 		}
 		add := missing
 		if parts > 0 && missing < 0 {
@@ -243,7 +260,7 @@ func (f *Fitter) grow(dst []byte, start int, suffix []byte, n int, rng *rand.Ran
 		dst = prose.append(dst, add)
 		parts += add
 		end := len(dst)
-		dst = append(append(dst, '.'), suffix...)
+		dst = append(append(dst, f.style.stop...), suffix...)
 		missing = n - f.tok.Count(dst[start:])
 		dst = dst[:end]
 	}
@@ -252,7 +269,7 @@ func (f *Fitter) grow(dst []byte, start int, suffix []byte, n int, rng *rand.Ran
 		for missing < 0 && len(dst) > open {
 			dst = dst[:shorter(dst, open, -missing*(len(dst)-open)/max(1, n-count-missing))]
 			end := len(dst)
-			dst = append(append(dst, '.'), suffix...)
+			dst = append(append(dst, f.style.stop...), suffix...)
 			missing = n - f.tok.Count(dst[start:])
 			dst = dst[:end]
 		}
@@ -287,11 +304,8 @@ func (f *Fitter) pad(dst []byte, start int, suffix []byte, n int, number uint64)
 	dst = append(dst, suffix...)
 	missing := n - f.tok.Count(dst[start:])
 	dst = dst[:bare]
-	for step := 0; missing > 0 && step < maxPad; step++ {
-		// The last token of all may be an ending; before it stand words, which tell texts apart.
-		if missing == 1 {
-			break
-		}
+	// The last token of all may be an ending; before it stand words, which tell texts apart.
+	for step := 0; missing > 1 && step < maxPad; step++ {
 		var ok bool
 		if dst, missing, ok = f.padOne(dst, start, suffix, n, missing, number); !ok {
 			break
@@ -361,13 +375,16 @@ func (f *Fitter) fixed(prefix, suffix []byte) int {
 // before shifts the choice, so that neighbouring numbers do not share words.
 func (f *Fitter) spell(dst, prefix []byte, number uint64, words int) []byte {
 	shift := f.key
+	if words > 0 {
+		dst = append(dst, f.style.lead...)
+	}
 	for i := range words {
 		list := f.opening[i]
 		digit := number % uint64(len(list))
 		number /= uint64(len(list))
 		word := list[(digit+shift%uint64(len(list)))%uint64(len(list))]
 		if i == 0 {
-			if atStart(prefix) {
+			if f.style.lead == "" && atStart(prefix) {
 				word = word[1:]
 			}
 		}
@@ -396,12 +413,12 @@ type prose struct {
 func (p *prose) append(dst []byte, parts int) []byte {
 	for ; parts > 0; parts-- {
 		if p.pattern == "" {
-			p.pattern = sentences[p.pick.below(len(sentences))]
+			p.pattern = p.f.style.sentences[p.pick.below(len(p.f.style.sentences))]
 		}
 		slot := p.pattern[0]
 		p.pattern = p.pattern[1:]
-		if parts == 1 && (slot == '.' || slot == ',') {
-			slot = 'p'
+		if parts == 1 && p.f.style.literals[slot] != "" {
+			slot = p.f.style.last
 		}
 		list := p.f.words[slot]
 		dst = append(dst, list[p.pick.below(len(list))]...)
