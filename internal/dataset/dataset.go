@@ -4,20 +4,18 @@ package dataset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"prefire/loadgen"
 	"prefire/metrics"
 	"prefire/tokenize"
 )
-
-// Length is a distribution of token counts: normal, drawn again below 0, rounded up, 1 at least. Without a deviation it is the mean,
-// rounded half to even.
-type Length struct{ Mean, Stddev float64 }
 
 // Variable is a variable of the template with the values it is drawn from, each as likely.
 type Variable struct {
@@ -34,8 +32,28 @@ type Options struct {
 	Input Length
 	// Output is the limit asked of the server; a mean of 0 asks for none.
 	Output Length
+	// Mix, where it is not empty, stands in place of Input and Output: each turn draws one of these pairs.
+	Mix []Share
+	// Batch is how many texts a user message has, each of the input length; 0 and 1 = one, as plain content.
+	Batch int
+	// Corpus is what the text is made of.
+	Corpus tokenize.Corpus
 	// Entries is how many prompts a stream has before it begins again with its first; 0 = it never does.
 	Entries int
+	// Repeat is the share of sessions, 0 to below 1, that are an earlier one of their stream again; not beside Entries.
+	Repeat float64
+	// System is a system message of every session, word for word. SharedSystem, in its stead, is the length of one that is made.
+	System       string
+	SharedSystem int
+	// UserContext is the length of a message of the user's own that goes before each session's first turn, different in each.
+	UserContext int
+	// PrefixPool is how many texts of PrefixLength tokens there are, one of which, drawn, begins each session's first turn: the turn is so
+	// much longer than the input length.
+	PrefixPool, PrefixLength int
+	// Turns is how many turns a session has; not given = 1. Delay is the think time before each but the first, in ms, times DelayRatio.
+	Turns, Delay Length
+	DelayRatio   float64
+	CacheBust    CacheBust
 	// Template is the text around {{name}}; "" = generated text alone. Generated text stands after the last variable's value; where there is
 	// no variable, after the words.
 	Template  string
@@ -45,24 +63,36 @@ type Options struct {
 }
 
 // Stats says how many of the prompts handed out were new, and how many repeat an earlier one of the run as a prefix cache sees it: in the
-// first 16 tokens after the template's fixed words.
-type Stats struct{ Distinct, Repeated int64 }
+// first 16 tokens after the fixed words.
+type Stats struct {
+	Distinct, Repeated int64
+	// Tokens of all first turns, and how many of them an earlier one began with because the run asked for that: repeats, a shared system
+	// prompt, prefixes of the pool.
+	Tokens, Shared int64
+}
 
 // Source is the synthetic dataset; it implements [loadgen.Source], without end. Close ends its goroutines.
 type Source struct {
-	o       Options
-	fit     *tokenize.Fitter
-	frame   *template
-	keys    []uint64 // seed of each stream, by its number
-	plain   int      // number of the stream whose sessions have the plain ids
-	closed  chan struct{}
-	end     sync.Once
-	workers sync.WaitGroup
+	o        Options
+	fit      *tokenize.Fitter
+	frame    *template
+	keys     []uint64 // seed of each stream, by its number
+	plain    int      // number of the stream whose sessions have the plain ids
+	mix      []Share
+	repeat   int64        // share of repeats, in millionths
+	system   string       // the shared system prompt that was made
+	pool     []string     // prefixes
+	common   int64        // tokens of a system message, which all sessions share
+	overhead atomic.Int64 // tokens that the server's chat template adds
+	closed   chan struct{}
+	end      sync.Once
+	workers  sync.WaitGroup
 
 	mu      sync.Mutex
 	streams []*stream // by number; nil until asked for
 	stats   Stats
 	seen    map[uint64]struct{} // windows that are too short to be distinct by construction
+	used    []bool              // prefixes of the pool
 }
 
 var _ loadgen.Source = (*Source)(nil)
@@ -79,7 +109,7 @@ func New(o Options) (*Source, error) {
 	}
 	// One child seed for the openings, which all streams share, and one for each stream.
 	child := func(i int) uint64 { return rand.NewPCG(o.Seed, uint64(i)).Uint64() }
-	fit, err := tokenize.NewFitter(o.Tokenizer, child(0))
+	fit, err := tokenize.NewCorpusFitter(o.Tokenizer, o.Corpus, child(0))
 	if err != nil {
 		return nil, err
 	}
@@ -96,53 +126,119 @@ func New(o Options) (*Source, error) {
 			break
 		}
 	}
-	if err := s.tryFit(); err != nil {
+	s.mix, s.repeat = o.mix(), int64(math.Round(o.Repeat*million))
+	if err := s.makeShared(); err != nil {
+		return nil, err
+	}
+	if err := s.tryFit(0); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
+// makeShared makes the texts that sessions share.
+func (s *Source) makeShared() error {
+	rng := rand.New(rand.NewPCG(s.keys[0], repeats))
+	if s.o.SharedSystem > 0 {
+		text, _, err := s.fit.FitNumbered(nil, nil, nil, s.o.SharedSystem, 0, rng)
+		if err != nil {
+			return fmt.Errorf("a shared system prompt of %d tokens cannot be made: %w", s.o.SharedSystem, err)
+		}
+		s.system, s.common = string(text), int64(s.o.SharedSystem)
+	}
+	if s.o.System != "" {
+		s.common = int64(s.o.Tokenizer.Count([]byte(s.o.System)))
+	}
+	for i := range s.o.PrefixPool {
+		text, _, err := s.fit.FitNumbered(nil, nil, nil, s.o.PrefixLength, uint64(1+i), rng)
+		if err != nil {
+			return fmt.Errorf("a prefix prompt of %d tokens cannot be made: %w", s.o.PrefixLength, err)
+		}
+		s.pool = append(s.pool, string(text))
+	}
+	s.used = make([]bool, len(s.pool))
+	return nil
+}
+
+// hasSystem reports whether sessions begin with a system message.
+func (s *Source) hasSystem() bool { return s.o.System != "" || s.o.SharedSystem > 0 }
+
+// warms reports whether a stream is not measured.
+func (s *Source) warms(stream int) bool { return stream == 0 || s.o.Phases[stream-1] == metrics.Warmup }
+
+// CountTemplate makes the input length count the tokens that the server's chat template adds to a request: from now on the first turn of
+// every session is so much shorter, and its [loadgen.Turn.Input] is the whole. An error says that the length leaves no room for them.
+func (s *Source) CountTemplate(tokens int) error {
+	if tokens < 0 {
+		return fmt.Errorf("a chat template of %d tokens: it cannot be counted in", tokens)
+	}
+	if err := s.tryFit(tokens); err != nil {
+		return err
+	}
+	s.overhead.Store(int64(tokens))
+	return nil
+}
+
 func (o *Options) check() error {
-	for _, l := range []struct {
-		name string
-		Length
-		least float64
-	}{{"input", o.Input, 1}, {"output", o.Output, 0}} {
-		if !(l.Mean >= l.least) || l.Mean > math.MaxInt32 {
-			return fmt.Errorf("the mean %s length is %v tokens; allowed: %v to %d", l.name, l.Mean, l.least, math.MaxInt32)
+	percent := 0.0
+	for _, l := range o.mix() {
+		if err := errors.Join(l.Input.check("input", 1), l.Output.check("output", 0)); err != nil {
+			return err
 		}
-		if !(l.Stddev >= 0) || l.Stddev > math.MaxInt32 {
-			return fmt.Errorf("the standard deviation of the %s length is %v tokens; allowed: 0 to %d", l.name, l.Stddev, math.MaxInt32)
-		}
+		percent += l.Percent
+	}
+	if math.Abs(percent-100) > 1 {
+		return fmt.Errorf("the shares of the lengths add up to %v %%; they must be 100", percent)
+	}
+	if err := errors.Join(o.Turns.check("session's", 0), o.Delay.check("delay's", 0)); err != nil {
+		return err
 	}
 	if o.Entries < 0 {
 		return fmt.Errorf("%d dataset entries; allowed: 0 (no prompt is used twice) and more", o.Entries)
 	}
+	if !(o.Repeat >= 0 && o.Repeat < 1) || o.Repeat > 0 && o.Entries > 0 {
+		return fmt.Errorf("a share of %v of repeats with %d entries; allowed: 0 to below 1, and not beside a number of entries", o.Repeat, o.Entries)
+	}
 	return nil
 }
 
-// tryFit fits the template with every combination of values, or with the longest ones where there are very many, to the mean length. What
-// lies far past the fixed words behaves as what lies a little past them.
-func (s *Source) tryFit() error {
+// tryFit fits the template with every combination of values, or with the longest ones where there are very many, to the shortest lengths that
+// are sure to come. What lies far past the fixed words behaves as what lies a little past them.
+func (s *Source) tryFit(overhead int) error {
 	const little = 64
 	m := s.newMaker()
 	for _, c := range s.frame.combinations(s.o.Tokenizer) {
 		prefix, suffix, _ := s.frame.fill(c.choice, nil)
-		if _, _, err := m.fitTo(prefix, suffix, min(s.o.Input.fixed(), c.fixed+little), 0); err != nil {
-			return s.explain(err, c.choice)
+		for i := range s.mix {
+			l := s.mix[i].Input
+			n := l.fixed()
+			if l.High > 0 {
+				n = l.Low
+			}
+			if n-overhead < 1 {
+				return s.explain(errors.New("no token is left for the text"), l, c.choice, overhead)
+			}
+			if _, _, err := s.fit.FitNumbered(m.buf[:0], prefix, suffix, min(n-overhead, c.fixed+little), 0, m.rng); err != nil {
+				return s.explain(err, l, c.choice, overhead)
+			}
 		}
 	}
 	return nil
 }
 
 // explain adds to an error of fitting what was to be fitted.
-func (s *Source) explain(err error, choice []int) error {
-	return fmt.Errorf("a prompt of %v input tokens (%s) cannot be made from the template %q%s: %w", s.o.Input.Mean, s.o.Tokenizer.Name(),
-		s.frame.text, s.frame.describe(choice), err)
+func (s *Source) explain(err error, l Length, choice []int, overhead int) error {
+	length := fmt.Sprint(l.Mean)
+	if l.High > 0 {
+		length = fmt.Sprintf("%d to %d", l.Low, l.High)
+	}
+	of := s.o.Tokenizer.Name()
+	if overhead > 0 {
+		of += fmt.Sprintf(", %d of them the chat template's", overhead)
+	}
+	return fmt.Errorf("a prompt of %s input tokens (%s) cannot be made from the template %q%s: %w", length, of, s.frame.text,
+		s.frame.describe(choice), err)
 }
-
-// fixed is the length without its deviation.
-func (l Length) fixed() int { return max(1, int(math.RoundToEven(l.Mean))) }
 
 // Next makes the next session of a stream: one turn with one user message. The stream must be one of Options.Phases, or have phase -1.
 func (s *Source) Next(ctx context.Context, which loadgen.Stream) (*loadgen.Session, error) {
@@ -157,12 +253,17 @@ func (s *Source) Next(ctx context.Context, which loadgen.Stream) (*loadgen.Sessi
 	if err != nil {
 		return nil, err
 	}
-	p, err := t.next(ctx)
-	if err != nil {
-		return nil, err
+	for {
+		p, err := t.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if p.overhead != int(s.overhead.Load()) {
+			continue // made ahead, before the template was counted
+		}
+		s.count(p)
+		return p.session, nil
 	}
-	s.count(p)
-	return p.session, nil
 }
 
 func (s *Source) stream(number int) (*stream, error) {
@@ -186,6 +287,7 @@ const sure = 3
 func (s *Source) count(p prompt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.share(p)
 	repeated := p.again
 	switch {
 	case repeated:
@@ -201,6 +303,39 @@ func (s *Source) count(p prompt) {
 	} else {
 		s.stats.Distinct++
 	}
+}
+
+// share books how much of a session's first turn was sent before; s.mu is held.
+func (s *Source) share(p prompt) {
+	input := p.session.Turns[0].Input.N
+	first := s.stats.Tokens == 0
+	s.stats.Tokens += input
+	if s.o.CacheBust != NoBust {
+		return // what is marked is not shared, as far as it is known here
+	}
+	shared := int64(0)
+	switch {
+	case p.again:
+		shared = input
+	case !first:
+		shared = s.common
+		if p.pool >= 0 && s.used[p.pool] && s.o.UserContext == 0 {
+			shared += int64(s.o.PrefixLength)
+		}
+	}
+	if p.pool >= 0 {
+		s.used[p.pool] = true
+	}
+	s.stats.Shared += shared
+}
+
+// middle is the mean length of a session's texts, for how many may be made ahead.
+func (s *Source) middle() float64 {
+	mean := float64(s.common) + float64(s.o.UserContext+s.o.PrefixLength)
+	for i := range s.mix {
+		mean += s.mix[i].Input.middle() * s.mix[i].Percent / 100 * float64(max(1, s.o.Batch)) * max(1, s.o.Turns.middle())
+	}
+	return mean
 }
 
 // Stats counts the prompts handed out so far, of all streams.

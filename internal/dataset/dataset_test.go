@@ -195,7 +195,7 @@ func TestNoPromptRepeats(t *testing.T) {
 		if len(hashes) != total {
 			t.Errorf("%d prompts have %d hashes", total, len(hashes))
 		}
-		if got, want := s.Stats(), (Stats{Distinct: int64(total)}); got != want {
+		if got, want := s.Stats(), (Stats{Distinct: int64(total), Tokens: 24 * int64(total)}); got != want {
 			t.Errorf("stats %+v, want %+v", got, want)
 		}
 	}
@@ -228,7 +228,10 @@ func TestRepeatsAreCounted(t *testing.T) {
 			for _, which := range []loadgen.Stream{warmup, profiling} {
 				repeats += blocks(t, take(t, s, which, c.take), c.after, seen)
 			}
-			want := Stats{Distinct: int64(2*c.take - repeats), Repeated: int64(repeats)}
+			want := Stats{Distinct: int64(2*c.take - repeats), Repeated: int64(repeats), Tokens: int64(2*c.take) * int64(c.input)}
+			if c.entries > 0 {
+				want.Shared = 2 * int64(c.take-c.entries) * int64(c.input)
+			}
 			if got := s.Stats(); got != want || (repeats > 0) != c.some {
 				t.Errorf("stats %+v, want %+v", got, want)
 			}
@@ -263,7 +266,7 @@ func contents(sessions []*loadgen.Session) []string {
 // A seed gives one list, whatever the number of cores and the order in which streams are asked.
 func TestSeed(t *testing.T) {
 	o := options(300)
-	o.Input.Stddev, o.Output = 100, Length{100, 30}
+	o.Input.Stddev, o.Output = 100, Length{Mean: 100, Stddev: 30}
 	o.Template, o.Variables = summarize, topics
 	list := func(o Options, first, second loadgen.Stream) []string {
 		s, err := New(o)
@@ -389,19 +392,19 @@ func TestLengths(t *testing.T) {
 		mean, std, min  float64
 		meanTol, stdTol float64
 	}{
-		{Length{512, 0}, 1, 512, 0, 512, 1e-6, 1e-6},
-		{Length{512.5, 0}, 1, 512, 0, 512, 1e-6, 1e-6},
-		{Length{0.5, 0}, 1, 1, 0, 1, 1e-6, 1e-6},
-		{Length{512, 50}, 1, 512.5, 50, 300, 2, 2},
+		{Length{Mean: 512, Stddev: 0}, 1, 512, 0, 512, 1e-6, 1e-6},
+		{Length{Mean: 512.5, Stddev: 0}, 1, 512, 0, 512, 1e-6, 1e-6},
+		{Length{Mean: 0.5, Stddev: 0}, 1, 1, 0, 1, 1e-6, 1e-6},
+		{Length{Mean: 512, Stddev: 50}, 1, 512.5, 50, 300, 2, 2},
 		// aiperf's 20/50 has a mean of 50: the normal distribution above 0, rounded up.
-		{Length{20, 50}, 1, 48.5, 32, 1, 2, 3},
-		{Length{100, 50}, 80, 127.5, 32, 80, 2, 3},
+		{Length{Mean: 20, Stddev: 50}, 1, 48.5, 32, 1, 2, 3},
+		{Length{Mean: 100, Stddev: 50}, 80, 127.5, 32, 80, 2, 3},
 	} {
 		m := source(t, options(32)).newMaker()
 		m.pcg.Seed(1, 2)
 		var values []float64
 		for range 20_000 {
-			values = append(values, float64(m.draw(c.l, c.least)))
+			values = append(values, float64(c.l.draw(m.rng, c.least)))
 		}
 		mean, std, least := stats(values)
 		if math.Abs(mean-c.mean) > c.meanTol || math.Abs(std-c.std) > c.stdTol || (c.min == 1 || c.std == 0 || c.least > 1) && least != c.min {

@@ -3,27 +3,31 @@ package dataset
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"math"
 	"math/rand/v2"
+	"time"
+	"unicode"
 
 	"prefire/loadgen"
 	"prefire/metrics"
 	"prefire/tokenize"
 )
 
-// window is how many tokens after the template's fixed words must differ between prompts: one block of a prefix cache.
+// window is how many tokens after the fixed words must differ between prompts: one block of a prefix cache.
 const window = 16
 
 // prompt is one session made ahead, or why it could not be made.
 type prompt struct {
-	session *loadgen.Session
-	err     error
-	number  uint64 // what its opening spells
-	words   int    // words of the opening within the window
-	again   bool   // a later use of an entry
+	session  *loadgen.Session
+	err      error
+	overhead int    // of the chat template, as it was when the prompt was made
+	number   uint64 // what its opening spells
+	words    int    // words of the opening within the window
+	again    bool   // a later use of an entry
+	pool     int    // which prefix of the pool it begins with; -1 = none
 }
 
 // maker makes prompts; one goroutine uses it. A prompt follows from the seed, the stream and the entry alone.
@@ -34,6 +38,7 @@ type maker struct {
 	choice []int
 	prefix []byte
 	buf    []byte
+	all    []byte
 	ids    []int32
 }
 
@@ -45,74 +50,213 @@ func (s *Source) newMaker() *maker {
 // make makes the index-th session of a stream.
 func (m *maker) make(stream int, index int64) prompt {
 	s := m.s
-	entry := index
-	if s.o.Entries > 0 {
-		entry = index % int64(s.o.Entries)
-	}
+	entry, again := m.entry(stream, index)
 	m.pcg.Seed(s.keys[stream], uint64(entry))
-	for i, v := range s.o.Variables {
-		m.choice[i] = m.rng.IntN(len(v.Values))
+	p := prompt{again: again, overhead: int(s.overhead.Load()), pool: -1}
+	p.session = &loadgen.Session{Index: index}
+	turns := 1
+	if s.o.Turns.given() {
+		turns = s.o.Turns.draw(m.rng, 1)
 	}
-	var suffix []byte
-	var from int
-	m.prefix, suffix, from = s.frame.fill(m.choice, m.prefix)
-
-	// Streams share out the numbers, so that no two prompts of the run have the same one.
-	number := uint64(entry)*uint64(len(s.keys)) + uint64(stream)
-	n, words, err := m.fit(m.prefix, suffix, number)
-	if err != nil {
-		return prompt{err: s.explain(err, m.choice)}
+	for i := range turns {
+		turn, err := m.turn(&p, stream, entry, i)
+		if err != nil {
+			return prompt{err: err, overhead: p.overhead}
+		}
+		p.session.Turns = append(p.session.Turns, turn)
 	}
-	p := prompt{number: number, again: entry != index, words: m.within(from, words)}
-	turn := loadgen.Turn{
-		Messages:   []loadgen.Message{{Role: "user", Content: string(m.buf)}},
-		Input:      metrics.Known(int64(n)),
-		PromptHash: m.hash(m.buf[from:]),
-	}
-	if s.o.Output.Mean > 0 {
-		turn.MaxTokens = m.draw(s.o.Output, 1)
-	}
-	p.session = &loadgen.Session{Index: index, ID: m.id(stream, entry), Turns: []loadgen.Turn{turn}}
+	p.session.ID = m.id(stream, entry)
 	return p
 }
 
-// fit makes m.buf a text of a drawn length and gives the length, and how many words of the opening it has. With a deviation, a length that the fixed words leave no room for
-// is drawn again.
-func (m *maker) fit(prefix, suffix []byte, number uint64) (n, words int, err error) {
-	if m.s.o.Input.Stddev == 0 {
-		return m.fitTo(prefix, suffix, m.s.o.Input.fixed(), number)
+// entry is which prompt of its stream the index-th session has, and whether that was used before.
+func (m *maker) entry(stream int, index int64) (entry int64, again bool) {
+	switch {
+	case m.s.o.Entries > 0:
+		entry = index % int64(m.s.o.Entries)
+		return entry, entry != index
+	case m.s.repeat > 0:
+		// Repeats are spread evenly: after i sessions there are i times the share of them.
+		before := index * m.s.repeat / million
+		fresh := index - before
+		if (index+1)*m.s.repeat/million > before && fresh > 0 {
+			m.pcg.Seed(m.s.keys[stream]^repeats, uint64(index))
+			return m.rng.Int64N(fresh), true
+		}
+		return fresh, false
 	}
-	m.buf = append(append(m.buf[:0], prefix...), suffix...)
-	least := max(1, m.s.o.Tokenizer.Count(m.buf))
+	return index, false
+}
+
+const (
+	million = 1_000_000
+	repeats = 0x9e3779b97f4a7c15 // sets the draws of repeats apart from those of prompts
+)
+
+// turn makes the i-th turn of a session.
+func (m *maker) turn(p *prompt, stream int, entry int64, i int) (loadgen.Turn, error) {
+	s := m.s
+	lengths := pick(s.mix, m.rng)
+	// Streams share out the numbers, and so do the texts of a session, so that no two of the run have the same one. What follows an answer is
+	// new by that.
+	number := uint64(entry)*uint64(len(s.keys)) + uint64(stream)
+	if i > 0 {
+		number = m.rng.Uint64N(s.fit.Distinct(tokenize.OpeningWords))
+	}
+	var turn loadgen.Turn
+	var first marker
+	if i == 0 {
+		var err error
+		if first, err = m.preface(&turn, stream, number); err != nil {
+			return turn, err
+		}
+		if s.o.UserContext > 0 { // the first text that is the session's own
+			turn.PromptHash = m.hash([]byte(turn.Messages[len(turn.Messages)-1].Content))
+			p.number, p.words = number, tokenize.OpeningWords
+		}
+	} else if s.o.Delay.given() {
+		turn.Delay = time.Duration(float64(s.o.Delay.draw(m.rng, 1)) * s.o.DelayRatio * float64(time.Millisecond))
+	}
+	batch := max(1, s.o.Batch)
+	texts := make([]string, batch)
+	tokens := 0
+	for j := range texts {
+		overhead := 0
+		if i == 0 && j == 0 {
+			overhead = p.overhead
+		}
+		from, words, n, err := m.text(p, lengths, number*uint64(batch)+uint64(j), overhead, first, i == 0)
+		if err != nil {
+			return turn, err
+		}
+		texts[j], tokens = string(m.buf), n
+		if i == 0 && j == 0 && turn.PromptHash == 0 {
+			turn.PromptHash = m.hash(m.buf[from:])
+			p.number, p.words = number*uint64(batch), m.within(from, words)
+		}
+	}
+	message := loadgen.Message{Role: "user", Content: texts[0]}
+	if batch > 1 {
+		message = parts(texts)
+	}
+	turn.Messages = append(turn.Messages, message)
+	if len(turn.Messages) > 1 || batch > 1 {
+		m.all = m.all[:0]
+		for k := range turn.Messages {
+			if k > 0 {
+				m.all = append(m.all, ' ')
+			}
+			m.all = append(m.all, turn.Messages[k].Content...)
+		}
+		tokens = s.o.Tokenizer.Count(m.all)
+		if i == 0 {
+			tokens += p.overhead
+		}
+	}
+	turn.Input = metrics.Known(int64(tokens))
+	if lengths.Output.given() {
+		turn.MaxTokens = lengths.Output.draw(m.rng, 1)
+	}
+	return turn, nil
+}
+
+// parts is a user message of several texts.
+func parts(texts []string) loadgen.Message {
+	type part struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	list := make([]part, len(texts))
+	var all []byte
+	for i, text := range texts {
+		list[i] = part{"text", text}
+		if i > 0 {
+			all = append(all, ' ')
+		}
+		all = append(all, text...)
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(struct { // strings alone
+		Role    string `json:"role"`
+		Content []part `json:"content"`
+	}{"user", list})
+	return loadgen.Message{Role: "user", Content: string(all), JSON: bytes.TrimRight(b.Bytes(), "\n")}
+}
+
+// preface puts what goes before a session's first user message into turn: system message and user context. It gives the marker of the first
+// user message.
+func (m *maker) preface(turn *loadgen.Turn, stream int, number uint64) (marker, error) {
+	s := m.s
+	system, first := m.markers(stream)
+	switch {
+	case s.o.System != "":
+		turn.Messages = append(turn.Messages, loadgen.Message{Role: "system", Content: system.before + s.o.System + system.after})
+	case s.o.SharedSystem > 0:
+		text := s.system
+		if system != (marker{}) {
+			made, _, err := s.fit.FitNumbered(nil, []byte(system.before), []byte(system.after), s.o.SharedSystem, 0, rand.New(rand.NewPCG(s.keys[0], repeats)))
+			if err != nil {
+				return first, fmt.Errorf("a shared system prompt of %d tokens with its marker cannot be made: %w", s.o.SharedSystem, err)
+			}
+			text = string(made)
+		}
+		turn.Messages = append(turn.Messages, loadgen.Message{Role: "system", Content: text})
+	}
+	if s.o.UserContext > 0 {
+		made, _, err := s.fit.FitNumbered(nil, nil, nil, s.o.UserContext, number, m.rng)
+		if err != nil {
+			return first, fmt.Errorf("a user context of %d tokens cannot be made: %w", s.o.UserContext, err)
+		}
+		turn.Messages = append(turn.Messages, loadgen.Message{Role: "user", Content: string(made)})
+	}
+	return first, nil
+}
+
+// text makes m.buf a user message: marker, prefix of the pool, template and generated text. from is where its fixed words end, words how
+// many of the opening's it has, n its tokens with the chat template's share.
+func (m *maker) text(p *prompt, lengths *Share, number uint64, overhead int, mark marker, opens bool) (from, words, n int, err error) {
+	s := m.s
+	for i, v := range s.o.Variables {
+		m.choice[i] = m.rng.IntN(len(v.Values))
+	}
+	m.prefix = append(m.prefix[:0], mark.before...)
+	extra := 0
+	if opens && len(s.pool) > 0 {
+		p.pool = m.rng.IntN(len(s.pool))
+		m.prefix = append(m.prefix, s.pool[p.pool]...)
+		if s.frame.words[0] != "" {
+			m.prefix = append(m.prefix, ' ')
+		}
+		extra = s.o.PrefixLength
+	}
+	var suffix []byte
+	m.prefix, suffix, from = s.frame.fill(m.choice, m.prefix)
+	suffix = append(suffix, mark.after...)
+	n, words, err = m.fit(lengths.Input, m.prefix, suffix, number, extra, overhead)
+	if err != nil {
+		err = s.explain(err, lengths.Input, m.choice, overhead)
+	}
+	return from, words, n, err
+}
+
+// fit makes m.buf a text of a drawn length, and extra tokens more; the chat template's share is in it. It gives the length, and how many
+// words of the opening the text has. With a deviation, a length that the fixed words leave no room for is drawn again.
+func (m *maker) fit(l Length, prefix, suffix []byte, number uint64, extra, overhead int) (n, words int, err error) {
+	least := 1 + max(0, overhead-extra)
+	if l.varies() {
+		m.buf = append(append(m.buf[:0], prefix...), suffix...)
+		least = max(least, m.s.o.Tokenizer.Count(m.buf)+overhead-extra)
+	}
 	for tries := 0; ; tries++ {
-		n, words, err = m.fitTo(prefix, suffix, m.draw(m.s.o.Input, least), number)
+		n = l.draw(m.rng, least) + extra
+		m.buf, words, err = m.s.fit.FitNumbered(m.buf[:0], prefix, suffix, n-overhead, number, m.rng)
 		var unfit *tokenize.UnfitError
-		if !errors.As(err, &unfit) || tries == 100 {
+		if !l.varies() || !errors.As(err, &unfit) || tries == 100 {
 			return n, words, err
 		}
 	}
-}
-
-func (m *maker) fitTo(prefix, suffix []byte, n int, number uint64) (length, words int, err error) {
-	m.buf, words, err = m.s.fit.FitNumbered(m.buf[:0], prefix, suffix, n, number, m.rng)
-	return n, words, err
-}
-
-// draw draws a length of at least least tokens.
-func (m *maker) draw(l Length, least int) int {
-	if l.Stddev == 0 {
-		return max(least, l.fixed())
-	}
-	for range 1000 {
-		x := l.Mean + l.Stddev*m.rng.NormFloat64()
-		if x < 0 || x > math.MaxInt32 {
-			continue
-		}
-		if n := max(1, int(math.Ceil(x))); n >= least {
-			return n
-		}
-	}
-	return least
 }
 
 // within is how many of the first words of the generated text, which follows m.prefix, lie within the window that begins at m.buf[from].
@@ -120,7 +264,7 @@ func (m *maker) within(from, words int) int {
 	for ; words > 0; words-- {
 		end := len(m.prefix)
 		for range words {
-			end += bytes.IndexFunc(m.buf[end:], isLetter)
+			end += max(0, bytes.IndexFunc(m.buf[end:], isLetter))
 			end += wordLength(m.buf[end:])
 		}
 		if m.s.o.Tokenizer.Count(m.buf[from:end]) <= window {
@@ -131,13 +275,11 @@ func (m *maker) within(from, words int) int {
 }
 
 // isLetter reports whether r may stand in a generated word.
-func isLetter(r rune) bool { return r|0x20 >= 'a' && r|0x20 <= 'z' }
+func isLetter(r rune) bool { return unicode.IsLetter(r) || unicode.IsMark(r) }
 
 func wordLength(text []byte) int {
-	for i, c := range text {
-		if !isLetter(rune(c)) {
-			return i
-		}
+	if end := bytes.IndexFunc(text, func(r rune) bool { return !isLetter(r) }); end >= 0 {
+		return end
 	}
 	return len(text)
 }

@@ -30,7 +30,7 @@ type stream struct {
 
 func newStream(s *Source, number, workers int) *stream {
 	const bytesPerToken = 6 // of English text, a little over
-	size := int(aheadBytes / (bytesPerToken * max(s.o.Input.Mean, 1)))
+	size := int(aheadBytes / (bytesPerToken * max(s.middle(), 1)))
 	size = min(max(size, workers), aheadPrompts)
 	t := &stream{
 		source: s, ring: make([]chan prompt, size), room: make(chan struct{}, size), turn: make(chan struct{}, 1), ahead: 1, closed: s.closed,

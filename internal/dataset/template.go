@@ -93,10 +93,10 @@ func (e *VariableError) Error() string {
 		strings.Join(parts, "; "), defined)
 }
 
-// fill gives the words before and after the generated text, the former appended to buf[:0]; choice holds a value's index for each
-// variable. window is where in prefix the template's fixed words end: at the last variable's value, or at the end of the words.
+// fill gives the words before and after the generated text, the former appended to buf; choice holds a value's index for each variable.
+// window is where in prefix the template's fixed words end: at the last variable's value, or at the end of the words.
 func (t *template) fill(choice []int, buf []byte) (prefix, suffix []byte, window int) {
-	prefix = append(buf[:0], t.words[0]...)
+	prefix = append(buf, t.words[0]...)
 	window = len(prefix)
 	for i, v := range t.vars {
 		if i > 0 {
