@@ -692,6 +692,46 @@ func TestPrewarmMakesTheServerAndEveryConnectionWarmBeforeTheClock(t *testing.T)
 	})
 }
 
+// Whoever learns from the throwaway may have another one, and may end the run.
+func TestPrewarmTellsTheCountsOfTheThrowaway(t *testing.T) {
+	for _, c := range []struct {
+		again int // times that another one is asked for
+		fail  bool
+		want  int // throwaways
+	}{{0, false, 1}, {1, false, 2}, {99, false, 3}, {0, true, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			r, o := warming(t, 1, "m 1000", func(int64, *wire.Call) fake.Answer {
+				return fake.Answer{Parts: []fake.Part{fake.Text(time.Millisecond, "a"), fake.Text(time.Millisecond, "b", ".", "$14"), fake.Text(0, "[DONE]")}}
+			})
+			var told []metrics.Count
+			r.plan.Prewarm.Learn = func(ours, server metrics.Count) (bool, error) {
+				told = append(told, ours, server)
+				if c.fail {
+					return false, errors.New("no good")
+				}
+				return len(told) <= 2*c.again, nil
+			}
+			if c.fail {
+				_, err := loadgen.Run(t.Context(), &r.plan, r.deps)
+				r.close()
+				var pe *loadgen.PrewarmError
+				if !errors.As(err, &pe) || pe.Msg != "no good" {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			sum := r.run(t.Context())
+			var want []metrics.Count
+			for range c.want {
+				want = append(want, metrics.Known(10), metrics.Known(14))
+			}
+			if n := len(sum.Prewarm.Targets[0].Inferences); !slices.Equal(told, want) || n != c.want {
+				t.Errorf("told %v in %d throwaways (%q), want %v", told, n, o.calls, want)
+			}
+		})
+	}
+}
+
 func TestPrewarmEndsARunThatEveryRequestWouldFail(t *testing.T) {
 	status := func(code int, text string) fake.Script {
 		return func(int64, *wire.Call) fake.Answer {

@@ -82,7 +82,10 @@ type Prewarm struct {
 	// ContextFigures reads an error's words that say that a request does not fit the model's context: the context, and how many tokens
 	// were asked for, at least; nil = no such words are known.
 	ContextFigures func(text string) (limit, asked int, ok bool)
-	Model          string // the run's own
+	// Learn is told the source's and the server's count of a throwaway that succeeded, each known or not, and whether another one is sent
+	// to the target; an error ends the run. nil = nobody asks.
+	Learn func(ours, server metrics.Count) (again bool, err error)
+	Model string // the run's own
 	// Input and Output are the longest prompt (client count) and the output limit of the run, for the check against the model's
 	// context; 0 = not known, not checked.
 	Input, Output int

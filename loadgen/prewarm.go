@@ -134,7 +134,16 @@ func (r *run) warmTarget(ctx context.Context, i int, w *TargetWarmth) error {
 		if inf.Err == nil {
 			w.Proven = true
 			r.warm[i].Store(true)
-			return r.fits(t, w, &inf)
+			again := false
+			if learn := r.plan.Prewarm.Learn; learn != nil {
+				if again, err = learn(inf.Input, inf.Server); err != nil {
+					return &PrewarmError{URL: t.URL, Msg: err.Error()}
+				}
+			}
+			if !again || try == prewarmTries {
+				return r.fits(t, w, &inf)
+			}
+			continue
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
