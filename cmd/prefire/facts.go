@@ -37,11 +37,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		{Key: "phases", Value: phaseFacts(sum)},
 		{Key: "prewarm", Value: b.prewarmFacts(sum)},
 		{Key: "cold", Value: coldFacts(cold)},
-		{Key: "prompts", Value: export.Object{
-			{Key: "distinct", Value: prompts.Distinct},
-			{Key: "repeated", Value: prompts.Repeated},
-			{Key: "tokenizer", Value: b.load.tokens.Name()},
-		}},
+		{Key: "prompts", Value: b.promptFacts(prompts)},
 		{Key: "statistics", Value: b.statisticsFacts(r)},
 		{Key: "client", Value: b.clientFacts(client, verdicts)},
 	}
@@ -53,7 +49,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		Prewarm: b.prewarmLines(sum),
 		Health:  clientLine(b.health.Client, &client, &b.used),
 		Client:  judged,
-		Notices: b.notices(prompts.Repeated, counts, cold, judged),
+		Notices: append(b.notices(counts, cold, judged), b.promptNotices(prompts)...),
 		Files:   b.files(),
 	}
 }
@@ -268,7 +264,7 @@ func (b *bench) clientFacts(c metrics.ClientReport, verdicts []verdict) export.O
 // failedShare is what share of failed requests is worth a notice of its own.
 const failedShare = 0.1
 
-func (b *bench) notices(repeated int64, c metrics.Counts, cold metrics.ColdReport, verdicts []export.Verdict) []string {
+func (b *bench) notices(c metrics.Counts, cold metrics.ColdReport, verdicts []export.Verdict) []string {
 	var out []string
 	if c.OK > 0 && float64(c.Failed) >= failedShare*float64(c.Sent) {
 		out = append(out, fmt.Sprintf("%d of %d requests failed: the latencies are those of the others, and the load was not what it would be if all were served", c.Failed, c.Sent))
@@ -290,9 +286,6 @@ func (b *bench) notices(repeated int64, c metrics.Counts, cold metrics.ColdRepor
 	}
 	if n := b.health.StampFell; n > 0 {
 		out = append(out, fmt.Sprintf("%d arrival stamps lay outside their requests' own times and were replaced by the time of reading: the wall clock was set during the run", n))
-	}
-	if repeated > 0 {
-		out = append(out, fmt.Sprintf("%d prompts were sent before in this run: the server may have answered them from its prefix cache", repeated))
 	}
 	if c.Censored > 0 {
 		out = append(out, fmt.Sprintf("%d requests were cut while they ran; they are in %s and in no metric", c.Censored, b.dir.Names.Censored))

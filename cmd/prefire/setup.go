@@ -41,6 +41,7 @@ type load struct {
 	seed     uint64
 	seedGave bool // the user gave the seed
 	notices  []string
+	template template
 }
 
 // prepare turns a config into a plan: config → plan, nothing sent yet.
@@ -77,6 +78,7 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 		l.source.Close()
 		return nil, err
 	}
+	l.plan.Prewarm.Learn = l.learn
 	for i := range l.plan.Targets {
 		if t := &l.plan.Targets[i]; t.Wire.TLS != nil && t.Wire.TLS.InsecureSkipVerify {
 			l.notices = append(l.notices, t.URL+": its certificate is not verified, as "+verifyEnv+" says")
@@ -124,7 +126,7 @@ func fields(headers []config.KeyValue) []wire.Field {
 
 func makePlan(cfg *config.Config, header *endpoint.Header, longest lengths, env func(string) (string, bool)) (loadgen.Plan, error) {
 	p := loadgen.Plan{Timeout: cfg.Endpoint.Timeout, Keep: wire.KeepText, Streams: cfg.StreamsPerConn}
-	if cfg.Endpoint.ServerCounts {
+	if cfg.Endpoint.ServerCounts && cfg.Dataset.Turns == (config.Length{}) { // answers are the history of later turns
 		p.Keep = wire.KeepNothing
 	}
 	for _, base := range cfg.Endpoint.URLs {

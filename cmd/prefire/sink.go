@@ -42,6 +42,7 @@ type sink struct {
 	line     []byte
 	flushed  int64
 	byPhase  []*metrics.Accumulator
+	gap      promptGap
 }
 
 type sinkOptions struct {
@@ -119,6 +120,7 @@ func (s *sink) Finished(f *loadgen.Finished) {
 
 // emit takes the counted records one at a time.
 func (s *sink) emit(r *metrics.Record) error {
+	s.gap.add(r)
 	if s.server {
 		r.UseServerCounts()
 	}

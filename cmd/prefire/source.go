@@ -30,30 +30,22 @@ func (l *load) openSource(cfg *config.Config) (lengths, error) {
 	if cfg.Dataset.File != nil {
 		return l.openFile(cfg)
 	}
-	variables := make([]dataset.Variable, len(cfg.Dataset.Variables))
-	for i, v := range cfg.Dataset.Variables {
-		variables[i] = dataset.Variable(v)
-	}
-	kinds := make([]metrics.Kind, len(cfg.Phases))
-	for i, ph := range cfg.Phases {
-		kinds[i] = ph.Kind
-	}
-	s, err := dataset.New(dataset.Options{
-		Seed: l.seed, RandomIDs: !l.seedGave, Tokenizer: l.tokens, Entries: cfg.Dataset.Entries,
-		Input: dataset.Length(cfg.Dataset.Input), Output: dataset.Length(cfg.Dataset.Output),
-		Template: cfg.Dataset.Template, Variables: variables, Phases: kinds,
-	})
+	s, err := dataset.New(l.promptOptions(cfg))
 	if err != nil {
 		return lengths{}, err
 	}
 	l.source = s
-	return lengths{input: int(cfg.Dataset.Input.Mean), output: int(cfg.Dataset.Output.Mean)}, nil
+	l.template = template{counted: cfg.CountTemplate, count: s.CountTemplate}
+	return longest(&cfg.Dataset), nil
 }
 
 // fileSource counts as the synthetic source does.
 type fileSource struct{ *files.Source }
 
-func (s fileSource) Stats() dataset.Stats { return dataset.Stats(s.Source.Stats()) }
+func (s fileSource) Stats() dataset.Stats {
+	st := s.Source.Stats()
+	return dataset.Stats{Distinct: st.Distinct, Repeated: st.Repeated}
+}
 
 func (l *load) openFile(cfg *config.Config) (lengths, error) {
 	f := cfg.Dataset.File

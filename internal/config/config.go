@@ -33,6 +33,9 @@ type Config struct {
 	UI                string  // dashboard | simple | none | "" = not given: the caller decides by its terminal, and tells Settle
 	Verbose           int     // 0, 1 = -v, 2 = -vv
 
+	// CountTemplate: the input length counts what the server's chat template adds.
+	CountTemplate bool
+
 	Client         string // auto | portable | reactor
 	Prewarm        bool
 	IncludeCold    bool
@@ -74,8 +77,17 @@ func (kv KeyValue) JSON() ([]byte, error) { return appendJSON(nil, kv.Value) }
 // Map is an ordered mapping, written as a JSON object in its order.
 type Map []KeyValue
 
-// Length is a distribution of token lengths: normal, truncated at 1.
-type Length struct{ Mean, Stddev float64 }
+// Length is a distribution of token lengths: normal, truncated at 1, or where High > 0 uniform from Low to High.
+type Length struct {
+	Mean, Stddev float64
+	Low, High    int
+}
+
+// LengthShare is one pair of lengths of a mix.
+type LengthShare struct {
+	Percent       float64
+	Input, Output Length
+}
 
 // Dataset is the synthetic dataset, or the one from a file; Output is for rows without a limit of their own there.
 type Dataset struct {
@@ -87,6 +99,19 @@ type Dataset struct {
 	Template       string     // with {{name}}; "" = none
 	Variables      []Variable // of the template
 	MaxTotalTokens int        // 0 = not given
+
+	Mix                      []LengthShare // in place of Input and Output; empty = none
+	Corpus                   string        // sonnet | coding | random; "" = sonnet
+	Batch                    int           // texts in one message; 0 = one
+	System                   string        // system message of every session; "" = none
+	SharedSystem             int           // tokens of one that is made; 0 = none
+	UserContext              int           // tokens of a message before the first turn; 0 = none
+	PrefixPool, PrefixLength int           // prefixes, one of which begins each session; 0 = none
+	Turns                    Length        // of a session; a mean of 0 = one
+	Delay                    Length        // think time before a turn, in ms; a mean of 0 = none
+	DelayRatio               float64       // factor on it
+	CacheBust                string        // aiperf's names; "" = none
+	Repeat                   float64       // share of sessions that are an earlier one again
 }
 
 // Variable is one variable of a prompt template with the values it is drawn from.

@@ -148,7 +148,7 @@ func (d *decoder) benchmark(n *node) *draft {
 	}
 	if v, where, ok := s.value("tokenizer"); ok {
 		t := d.section(v, where, tokenizerKeys())
-		out.tokenizer, out.revision = t.text("name"), t.text("revision")
+		out.tokenizer, out.revision, out.dataset.prompts.template = t.text("name"), t.text("revision"), t.truth("apply_chat_template")
 	}
 	if v, where, ok := s.value("runtime"); ok {
 		out.ui = d.section(v, where, runtimeKeys()).choice("ui", choicesUI(), nil)
@@ -324,8 +324,9 @@ func (d *decoder) synthetic(v *node, path string, out *datasetDraft, listed bool
 	if v, where, ok := s.value("prompts"); ok {
 		p = d.section(v, where, promptsKeys())
 	}
-	out.isl = d.length(s, p, "isl")
-	out.osl = d.length(s, p, "osl")
+	out.isl = d.length(s, p, "isl", 1)
+	out.osl = d.length(s, p, "osl", 1)
+	d.promptKeys(s, p, &out.prompts)
 }
 
 // olderKey explains a key of the older dialect in a file of schema 2.0.
@@ -338,8 +339,8 @@ func (d *decoder) olderKey(key string) string {
 		"or make datasets a mapping, as in the older dialect.", d.why)
 }
 
-// length reads isl or osl, at the dataset's own level or below prompts.
-func (d *decoder) length(s, prompts *section, key string) lengthDraft {
+// length reads a length whose mean is least or more, at the dataset's own level or below prompts.
+func (d *decoder) length(s, prompts *section, key string, least float64) lengthDraft {
 	v, where, ok := s.value(key)
 	if inner, at, both := prompts.value(key); both {
 		if ok {
@@ -352,19 +353,19 @@ func (d *decoder) length(s, prompts *section, key string) lengthDraft {
 		return lengthDraft{}
 	}
 	if v.shape != isMap {
-		return lengthDraft{mean: s.number(v, where, atLeast(1)), fixed: true}
+		return lengthDraft{mean: s.number(v, where, atLeast(least)), fixed: true}
 	}
 	m := d.section(v, where, lengthKeys())
 	var out lengthDraft
 	if val, at, ok := m.value("value"); ok {
-		out.mean, out.fixed = m.number(val, at, atLeast(1)), true
+		out.mean, out.fixed = m.number(val, at, atLeast(least)), true
 		if m.entries["mean"] != nil || m.entries["stddev"] != nil {
 			d.fail(val.line, val.col, at, "a length has a value, or a mean and a stddev, not both.")
 		}
 		return out
 	}
 	if val, at, ok := m.value("mean"); ok {
-		out.mean = m.number(val, at, atLeast(1))
+		out.mean = m.number(val, at, atLeast(least))
 	} else {
 		d.fail(v.line, v.col, join(where, "mean"), "Field required.")
 	}

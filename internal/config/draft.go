@@ -66,6 +66,7 @@ type datasetDraft struct {
 	maxTotal opt[int64]
 	isFile   bool // it comes from a file
 	fromFile fileDraft
+	prompts  promptsDraft
 }
 
 // lengthDraft is a length as it was written: fixed has a number alone, otherwise it is a mean and perhaps a stddev.

@@ -15,7 +15,8 @@ func (d *draft) echo(c *Config) Map {
 	if a := d.echoArtifacts(c); len(a) > 0 {
 		m = append(m, KeyValue{"artifacts", a})
 	}
-	m = append(m, KeyValue{"tokenizer", put(put(Map{}, "name", d.tokenizer), "revision", d.revision)})
+	tokenizer := put(put(Map{}, "name", d.tokenizer), "revision", d.revision)
+	m = append(m, KeyValue{"tokenizer", put(tokenizer, "apply_chat_template", d.dataset.prompts.template)})
 	// Neither is collected, whether or not a flag says so.
 	if flagsOnly || d.noGPU {
 		m = append(m, KeyValue{"gpu_telemetry", Map{{"enabled", false}}})
@@ -128,7 +129,9 @@ func (ds *datasetDraft) echo(entries opt[int64]) Map {
 			prompts = append(prompts, KeyValue{l.key, length})
 		}
 	}
-	m = append(m, KeyValue{"prompts", prompts})
+	var rest Map
+	prompts, rest = ds.prompts.echo(prompts, rest)
+	m = append(append(m, KeyValue{"prompts", prompts}), rest...)
 	if ds.template.ok {
 		m = append(m, KeyValue{"prompt_template", Map{{"content", ds.template.v}}})
 	}

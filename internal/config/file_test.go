@@ -158,7 +158,7 @@ benchmark:
 			},
 			LegacyMaxTokens: true, ServerCounts: true,
 		},
-		Dataset: Dataset{Name: "main", Entries: 7, Input: Length{100, 5}, Output: Length{10, 0}},
+		Dataset: Dataset{Name: "main", Entries: 7, Input: Length{Mean: 100, Stddev: 5}, Output: Length{Mean: 10, Stddev: 0}},
 		Phases: []Phase{
 			{Name: "warmup", Kind: metrics.Warmup, Concurrency: 2, Sessions: 3, Grace: Infinite},
 			{Name: "profiling", Concurrency: 4, Duration: 2 * time.Hour, Grace: Infinite},
@@ -359,7 +359,7 @@ func TestBadFiles(t *testing.T) {
 			"run.yaml:8:24: benchmark.tokenizer.Name: Extra inputs are not permitted: the key is given twice, as name in line 8."},
 		{"a section of another type", minimal(ok + "\n  tokenizer: builtin"), "run.yaml:7:14: benchmark.tokenizer: Input should be a " +
 			"valid dictionary: a " +
-			"mapping with the keys name, revision; found 'builtin' (a string)."},
+			"mapping with the keys name, revision, apply_chat_template; found 'builtin' (a string)."},
 		{"model and models", minimal(ok + "\n  models: [x]"),
 			"run.yaml:3:3: benchmark.model: 'model' cannot be used with 'models' (line 7). Use 'model' for a single model or 'models' " +
 				"for multiple named models."},

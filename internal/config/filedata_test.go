@@ -19,7 +19,7 @@ func TestFileDatasetsByFlags(t *testing.T) {
 	}{
 		{"", FileDataset{Sampling: "sequential"}, Length{}},
 		{"--custom-dataset-type multi-turn --dataset-sampling-strategy SHUFFLE --osl 5 --osl-stddev 2", FileDataset{Format: "multi_turn", Sampling: "shuffle"},
-			Length{5, 2}},
+			Length{Mean: 5, Stddev: 2}},
 		{"--custom-dataset-type random_pool --request-count 7", FileDataset{Format: "random_pool", Sampling: "sequential", Entries: 7}, Length{}},
 		{"--custom-dataset-type random_pool --request-count 7 --num-sessions 6", FileDataset{Format: "random_pool", Sampling: "sequential", Entries: 6}, Length{}},
 		{"--custom-dataset-type random_pool --num-sessions 6 --num-prompts 3", FileDataset{Format: "random_pool", Sampling: "sequential", Entries: 3}, Length{}},
@@ -90,7 +90,7 @@ func TestFileDatasetsByFile(t *testing.T) {
 	c := mustParse(t, fileYAML)
 	want := FileDataset{Path: "a.jsonl", Format: "mooncake_trace", Sampling: "sequential", Entries: 4, Block: 64, MaxInput: 9, MaxOutput: 8, IgnoreTimes: true,
 		DelayCap: &half}
-	if !reflect.DeepEqual(*c.Dataset.File, want) || c.Dataset.Output != (Length{5, 1}) {
+	if !reflect.DeepEqual(*c.Dataset.File, want) || c.Dataset.Output != (Length{Mean: 5, Stddev: 1}) {
 		t.Errorf("got %+v, output %v", *c.Dataset.File, c.Dataset.Output)
 	}
 	const echo = `{"name":"default","type":"file","path":"a.jsonl","format":"mooncake_trace","sampling":"sequential","synthesis":{"max_isl":9,"max_osl":8},"entries":4,` +

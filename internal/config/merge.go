@@ -88,6 +88,9 @@ func (all *flags) apply(d *draft) error {
 	if err := all.fileDataset(d); err != nil {
 		return err
 	}
+	if err := all.prompts(&d.dataset.prompts); err != nil {
+		return err
+	}
 	replace(&d.tokenizer, all.text("tokenizer_name"))
 	replace(&d.revision, all.text("tokenizer_revision"))
 	replace(&d.dir, all.text("artifact_directory"))

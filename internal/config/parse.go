@@ -41,6 +41,9 @@ func parse(args []string, env func(string) (string, bool), read func(path string
 	if change != nil {
 		change(d)
 	}
+	if err := d.dataset.prompts.readSystem(read); err != nil {
+		return nil, err
+	}
 	c, err := d.resolve()
 	if err != nil {
 		return nil, err

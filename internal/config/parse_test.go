@@ -79,7 +79,7 @@ func TestArguments(t *testing.T) {
 				}}, c.Phases...)
 			}},
 		{"lengths", "--isl|32|--isl-stddev|2.5|--osl|8|--osl-stddev|1", func(c *Config) {
-			c.Dataset.Input, c.Dataset.Output = Length{32, 2.5}, Length{8, 1}
+			c.Dataset.Input, c.Dataset.Output = Length{Mean: 32, Stddev: 2.5}, Length{Mean: 8, Stddev: 1}
 		}},
 		{"prompts", "--num-prompts|3", func(c *Config) { c.Dataset.Entries = 3 }},
 		{"seed", "--random-seed|7", func(c *Config) { c.Seed = &seed }},
@@ -298,11 +298,10 @@ func TestBadArguments(t *testing.T) {
 			"Drop one of them."},
 		{"-f|nope.yaml", "Configuration file not found: nope.yaml\nFile: nope.yaml"},
 		// All that are refused are named at once.
-		{"-m|m|--request-rate|5|--goodput|ttft:1|--batch-size|2|--num-profile-runs|3", "--request-rate: not supported yet by this " +
+		{"-m|m|--request-rate|5|--goodput|ttft:1|--num-profile-runs|3", "--request-rate: not supported yet by this " +
 			"version of prefire, which keeps a " +
 			"fixed number of sessions in flight: use --concurrency.\n--goodput: not supported yet by this version of " +
-			"prefire.\n--batch-size: not supported " +
-			"yet by this version of prefire.\n--num-profile-runs: not supported yet by this version of prefire: run prefire once for " +
+			"prefire.\n--num-profile-runs: not supported yet by this version of prefire: run prefire once for " +
 			"each value."},
 		{"-m|m|--mlflow-tag|a:b|c:d|--auto-plot", "--mlflow-tag: not part of prefire, which publishes nothing: send the result files " +
 			"yourself.\n--auto-plot: " +

@@ -45,6 +45,7 @@ func (d *draft) resolve() (*Config, error) {
 		}
 		c.Prewarm = false
 	}
+	r.resolvePrompts(d, c, &c.Dataset)
 	if len(r.problems) > 0 {
 		return nil, r.err()
 	}
@@ -127,7 +128,7 @@ func (r *decoder) resolveDataset(d *draft) Dataset {
 		}
 	}
 	switch {
-	case ds.isl.mean.ok, ds.isFile, len(r.problems) > 0:
+	case ds.isl.mean.ok, ds.prompts.mix.ok, ds.isFile, len(r.problems) > 0:
 	case ds.isl.stddev.ok:
 		r.problem(ds.isl.stddev.from, "Field required: a stddev of the input length needs its mean (--isl).")
 	default:

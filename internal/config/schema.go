@@ -61,21 +61,22 @@ func endpointKeys() keys {
 
 func datasetKeys() keys {
 	return keys{
-		known: []string{"name", "type", "entries", "random_seed", "isl", "osl", "prompts"},
+		known: []string{
+			"name", "type", "entries", "random_seed", "isl", "osl", "prompts", "prefix_prompts", "turns", "turn_delay", "turn_delay_ratio",
+			"system_prompt", "system_prompt_file",
+		},
 		later: map[string][]string{
-			"sampling": {"sequential"}, "prefix_prompts": nil, "turns": {"1"}, "turn_delay": {"0"}, "turn_delay_ratio": {"1"},
-			"images": nil, "audio": nil, "video": nil, "rankings": nil, "system_prompt": nil, "system_prompt_file": nil,
+			"sampling": {"sequential"}, "images": nil, "audio": nil, "video": nil, "rankings": nil,
 		},
 	}
 }
 
 func promptsKeys() keys {
 	return keys{
-		known: []string{"isl", "osl"},
-		later: map[string][]string{
-			"block_size": nil, "batch_size": {"1"}, "cache_bust": nil, "corpus": nil, "sequence_distribution": nil,
-			"random_range_ratio": nil, "random_corpus_style": {"vllm"},
+		known: []string{
+			"isl", "osl", "batch_size", "cache_bust", "corpus", "sequence_distribution", "random_range_ratio", "random_corpus_style",
 		},
+		later: map[string][]string{"block_size": nil},
 	}
 }
 
@@ -119,9 +120,8 @@ func artifactsKeys() keys {
 
 func tokenizerKeys() keys {
 	return keys{
-		known: []string{"name", "revision"},
+		known: []string{"name", "revision", "apply_chat_template"},
 		idle:  map[string]string{"trust_remote_code": "prefire runs no code of a tokenizer"},
-		later: map[string][]string{"apply_chat_template": off()},
 	}
 }
 

@@ -7,8 +7,6 @@ const (
 	laterRamp          = laterFlag + ", which starts all sessions of --concurrency at once"
 	laterTransform     = laterFlag + ", which plays traces as they are: edit the file"
 	laterBaseten       = laterFlag + ": it is for baseten_trace files, which prefire does not read"
-	laterTurns         = laterFlag + ", whose sessions have one turn each"
-	laterPrefix        = laterFlag + "; fixed words before and after a prompt can be given as a prompt_template in a config file"
 	laterSweep         = laterFlag + ": run prefire once for each value"
 	laterHook          = laterFlag + ": send the request yourself before the run, for example with curl"
 	laterWait          = laterFlag + ": wait for the server's /health before the run"
@@ -47,10 +45,9 @@ func aiperfRest() []Flag {
 		refused("connection_reuse_strategy", gEndpoint, laterReuse, "--connection-reuse-strategy").same("pooled"),
 		refused("download_video_content", gEndpoint, neverMedia, "--download-video-content").boolean(),
 		refused("request_content_type", gEndpoint, laterFlag, "--request-content-type").same("application/json"),
-		refused("session_header", gEndpoint, laterTurns, "--session-header"),
+		refused("session_header", gEndpoint, laterFlag, "--session-header"),
 		refused("uuid_and_strip", gEndpoint, neverMedia, "--uuid-and-strip").boolean(),
 		idle("trust_remote_code", gTokenizer, "prefire runs no code of a tokenizer", "--tokenizer-trust-remote-code").boolean(),
-		refused("apply_chat_template", gTokenizer, laterTokenizer, "--apply-chat-template").boolean(),
 		refused("public_dataset", gInput, neverPublic, "--public-dataset"),
 		refused("hf_dataset_subset", gInput, neverPublic, "--hf-subset"),
 		refused("hf_weka_dataset", gInput, neverPublic, "--hf-weka-dataset"),
@@ -60,33 +57,12 @@ func aiperfRest() []Flag {
 		refused("allow_dataset_wrap", gInput, neverAgentic, "--allow-dataset-wrap").boolean().negative("--no-allow-dataset-wrap"),
 		refused("trace_session_sample_ratio", gInput, laterBaseten, "--trace-session-sample-ratio"),
 		refused("goodput", gGoodput, laterFlag, "--goodput"),
-		refused("conversation_turn_mean", gConversation, laterTurns, "--conversation-turn-mean", "--session-turns-mean").same("1"),
-		refused("conversation_turn_stddev", gConversation, laterTurns, "--conversation-turn-stddev", "--session-turns-stddev").same("0"),
-		refused("conversation_turn_delay_mean", gConversation, laterTurns,
-			"--conversation-turn-delay-mean", "--session-turn-delay-mean").same("0", "0.0"),
-		refused("conversation_turn_delay_stddev", gConversation, laterTurns,
-			"--conversation-turn-delay-stddev", "--session-turn-delay-stddev").same("0", "0.0"),
-		refused("conversation_turn_delay_ratio", gConversation, laterTurns,
-			"--conversation-turn-delay-ratio", "--session-delay-ratio").same("1", "1.0"),
 		refused("max_idle_gap_cap_seconds", gConversation, laterBaseten, "--max-idle-gap-cap-seconds"),
 		refused("replay_speedup", gConversation, laterBaseten, "--replay-speedup"),
 		refused("open_loop_replay", gConversation, laterBaseten, "--open-loop-replay").boolean().same("true").negative("--no-open-loop-replay"),
 		refused("open_loop_strict", gConversation, laterBaseten, "--open-loop-strict").boolean(),
 		refused("omit_kv_hints", gConversation, laterBaseten, "--omit-kv-hints").boolean(),
 		refused("force_min_tokens", gConversation, laterBaseten, "--force-min-tokens").boolean().same("true").negative("--no-force-min-tokens"),
-		refused("prompt_batch_size", gPrompt, laterFlag, "--prompt-batch-size", "--batch-size-text", "--batch-size", "-b").same("1"),
-		refused("prompt_corpus", gPrompt, laterFlag, "--prompt-corpus"),
-		refused("cache_bust", gCacheBust, laterPrefix, "--cache-bust").same("none"),
-		refused("system_prompt", gPrefix, laterPrefix, "--system-prompt"),
-		refused("system_prompt_file", gPrefix, laterPrefix, "--system-prompt-file"),
-		refused("prompt_prefix_pool_size", gPrefix, laterPrefix,
-			"--prompt-prefix-pool-size", "--prefix-prompt-pool-size", "--num-prefix-prompts").same("0"),
-		refused("prompt_prefix_length", gPrefix, laterPrefix, "--prompt-prefix-length", "--prefix-prompt-length").same("0"),
-		refused("prompt_prefix_shared_system_length", gPrefix, laterPrefix, "--shared-system-prompt-length"),
-		refused("prompt_prefix_user_context_length", gPrefix, laterPrefix, "--user-context-prompt-length"),
-		refused("prompt_sequence_distribution", gISL, laterFlag, "--seq-dist", "--sequence-distribution"),
-		refused("prompt_random_range_ratio", gISL, laterFlag, "--random-range-ratio"),
-		refused("prompt_random_corpus_style", gISL, laterFlag, "--random-corpus-style"),
 		refused("audio_batch_size", gAudio, neverMedia, "--audio-batch-size", "--batch-size-audio"),
 		refused("audio_length_mean", gAudio, neverMedia, "--audio-length-mean"),
 		refused("audio_length_stddev", gAudio, neverMedia, "--audio-length-stddev"),
