@@ -17,6 +17,7 @@ const (
 	maxErrorBody = 64 << 10 // what is read of an error's body to make the message
 	maxSniff     = 64 << 10 // the blank lines before an answer's kind must be clear; after them it is no stream
 	maxReason    = 128      // a reason phrase: it becomes an error's type
+	firstChunks  = 256      // what a call has room for before its first answer; more where its answers turn out longer, and for good
 )
 
 // Stamp is the arrival of one read.
@@ -59,7 +60,7 @@ const (
 func (c *Call) Begin(at int64) (gen uint32) {
 	c.Facts = Facts{Ready: at}
 	c.Chunks = c.Chunks[:0]
-	if n := min(c.MaxChunks, 1<<16); cap(c.Chunks) < n {
+	if n := min(c.MaxChunks, firstChunks); cap(c.Chunks) < n {
 		c.Chunks = make([]Chunk, 0, n)
 	}
 	c.Text, c.Raw, c.Usage = c.Text[:0], c.Raw[:0], c.Usage[:0]

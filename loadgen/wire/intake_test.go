@@ -288,3 +288,18 @@ func FuzzSplit(f *testing.F) {
 		}
 	})
 }
+
+// A call has room for a short answer from the beginning, and for one as long as any before; a long limit alone takes no memory.
+func TestRoomForChunks(t *testing.T) {
+	var c wire.Call
+	for _, step := range []struct{ limit, had, want int }{{0, 0, 0}, {64, 0, 64}, {32, 0, 64}, {100_000, 0, 256}, {64, 3000, 3000}} {
+		if step.had > 0 {
+			c.Chunks = make([]wire.Chunk, step.had)
+		}
+		c.MaxChunks = step.limit
+		c.Begin(1)
+		if len(c.Chunks) != 0 || cap(c.Chunks) != step.want {
+			t.Errorf("limit %d: %d chunks, room for %d, want 0 and %d", step.limit, len(c.Chunks), cap(c.Chunks), step.want)
+		}
+	}
+}

@@ -236,7 +236,7 @@ type Call struct {
 	Timeout     time.Duration // from ready; 0 = none
 	CancelAfter time.Duration // from the last byte written; 0 = never
 	Keep        Keep
-	MaxChunks   int // capacity hint for Chunks: the output limit where it is known
+	MaxChunks   int // the output limit where it is known; Chunks has room for that many, up to 256, before the first answer
 
 	Facts  Facts   // out
 	Chunks []Chunk // out: content parts
