@@ -64,6 +64,12 @@ func (l *load) openFile(cfg *config.Config) (lengths, error) {
 	}
 	l.source = fileSource{s}
 	l.notices = append(l.notices, s.Notices()...)
+	switch {
+	case s.OnSchedule():
+		cfg.Follow(s.Turns())
+	case cfg.DefaultStop && (f.Schedule.On || f.Schedule.IfTimed):
+		l.notices = append(l.notices, config.NoStop)
+	}
 	input, output := s.Longest()
 	return lengths{input: input, output: max(output, int(cfg.Dataset.Output.Mean)), onSchedule: s.OnSchedule()}, nil
 }

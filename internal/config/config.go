@@ -28,10 +28,12 @@ type Config struct {
 	Phases            []Phase
 	Tokenizer         string // the one asked for, builtin for a placeholder model, else the model's name
 	TokenizerRevision string // of a model in the hub cache; "" = main
-	Artifacts         Artifacts
-	Seed              *uint64 // nil = drawn from the system
-	UI                string  // dashboard | simple | none | "" = not given: the caller decides by its terminal, and tells Settle
-	Verbose           int     // 0, 1 = -v, 2 = -vv
+	// DefaultStop: no stop was given, and the run ends after 10 requests, unless its prompts come with a schedule.
+	DefaultStop bool
+	Artifacts   Artifacts
+	Seed        *uint64 // nil = drawn from the system
+	UI          string  // dashboard | simple | none | "" = not given: the caller decides by its terminal, and tells Settle
+	Verbose     int     // 0, 1 = -v, 2 = -vv
 
 	// CountTemplate: the input length counts what the server's chat template adds.
 	CountTemplate bool

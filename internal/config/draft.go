@@ -36,6 +36,7 @@ type draft struct {
 	ui        opt[string]
 	verbose   int
 	noGPU     bool
+	noStop    bool // none was given
 	noServer  bool
 
 	client, http   opt[string]

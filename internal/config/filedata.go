@@ -2,8 +2,11 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"prefire/metrics"
 )
 
 // FileDataset is a dataset from a file.
@@ -178,6 +181,32 @@ func (all *flags) fileDataset(d *draft) error {
 	return nil
 }
 
+// mayFollow says whether the run may follow the file's times: it is told to, or the file is a trace, which decides.
+func (f *fileDraft) mayFollow() bool {
+	return f.schedule.v || !f.never.v && !f.ignoreTimes.v && (f.format.v == "mooncake_trace" || f.format.v == "bailian_trace")
+}
+
+// Follow writes into the echo that the profiling phase follows the file's times, of so many requests.
+func (c *Config) Follow(requests int64) {
+	for _, kv := range c.Input {
+		phases, ok := kv.Value.([]any)
+		if kv.Key != "phases" || !ok {
+			continue
+		}
+		for i := range phases {
+			m, ok := phases[i].(Map)
+			if !ok || !slices.Contains(m, KeyValue{"kind", metrics.Profiling.String()}) {
+				continue
+			}
+			m = m.set("type", "fixed_schedule")
+			if c.DefaultStop {
+				m = m.set("requests", requests)
+			}
+			phases[i] = m
+		}
+	}
+}
+
 // resolve fills in the defaults of a dataset from a file; entries is the number of conversations that the run's stops ask for.
 func (f *fileDraft) resolve(entries opt[int64]) *FileDataset {
 	out := &FileDataset{
@@ -189,7 +218,7 @@ func (f *fileDraft) resolve(entries opt[int64]) *FileDataset {
 		limit := duration(f.delayCap.v)
 		out.DelayCap = &limit
 	}
-	out.Schedule.IfTimed = !f.schedule.v && !f.never.v && !f.ignoreTimes.v && (f.format.v == "mooncake_trace" || f.format.v == "bailian_trace")
+	out.Schedule.IfTimed = f.mayFollow() && !f.schedule.v
 	for _, o := range []struct {
 		from opt[int64]
 		to   **float64

@@ -178,14 +178,19 @@ func (all *flags) stops(p *phaseDraft) {
 	}
 }
 
+// NoStop says what ends a run without a stop. Where a file may bring a schedule it is the caller's to say.
+const NoStop = "No --request-count, --benchmark-duration or --num-conversations given: the run stops after 10 requests."
+
 // newProfiling makes the phase of a run without a file.
 func (all *flags) newProfiling(d *draft) {
 	p := &phaseDraft{at: "phases.profiling", name: "profiling"}
 	all.stops(p)
 	if !p.requests.ok && !p.duration.ok && !p.sessions.ok {
 		p.requests = given(int64(10), "the default")
-		d.notices = append(d.notices, "No --request-count, --benchmark-duration or --num-conversations given: the run stops after 10 "+
-			"requests.")
+		d.noStop = true
+		if ds := &d.dataset; !ds.isFile || !ds.fromFile.mayFollow() {
+			d.notices = append(d.notices, NoStop)
+		}
 	}
 	d.phases = []*phaseDraft{p}
 }

@@ -25,7 +25,7 @@ const olderPadding = 16
 func (d *draft) resolve() (*Config, error) {
 	r := &decoder{file: d.file, dialect: d.dialect, notices: d.notices}
 	c := &Config{
-		Dialect: d.dialect, File: d.file,
+		Dialect: d.dialect, File: d.file, DefaultStop: d.noStop,
 		UI: d.ui.v, Verbose: d.verbose,
 		Client: d.client.or("auto"), Prewarm: d.prewarm.or(true), IncludeCold: d.includeCold.v,
 		StreamsPerConn: int(min(d.streamsPerConn.or(defaultStreams), 1<<31-1)),
