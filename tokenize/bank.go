@@ -59,8 +59,8 @@ func (f *Fitter) fromBank(dst []byte, start int, suffix []byte, n int, number ui
 		left -= s.tokens
 	}
 	// The tail's own full stop and the suffix are the rest.
-	dst, ok = f.tail(&p, dst, suffix, left)
-	if !ok {
+	tail := len(dst)
+	if dst, ok = f.grow(dst, tail, suffix, left, "", rng); !ok || dst[tail] != ' ' || !isASCIILetter(dst[tail+1]) {
 		return dst[:open], nil, false
 	}
 	if number%sampleEvery == 0 {
@@ -69,24 +69,4 @@ func (f *Fitter) fromBank(dst []byte, start int, suffix []byte, n int, number ui
 		}
 	}
 	return dst, nil, true
-}
-
-// tail appends a last stretch of prose, its full stop and the suffix, n tokens in all.
-func (f *Fitter) tail(p *prose, dst, suffix []byte, n int) ([]byte, bool) {
-	from := len(dst)
-	parts := n - f.tok.Count(append(append(dst, '.'), suffix...)[from:])
-	for range 8 {
-		if parts < 1 {
-			break
-		}
-		p.pattern = ""
-		dst = p.append(dst[:from], parts)
-		dst = append(append(dst, '.'), suffix...)
-		count := f.tok.Count(dst[from:])
-		if count == n {
-			return dst, true
-		}
-		parts += n - count
-	}
-	return dst[:from], false
 }

@@ -209,7 +209,9 @@ func (f *Fitter) FitNumbered(dst, prefix, suffix []byte, n int, number uint64, r
 			return text, OpeningWords, err
 		}
 	}
-	if text, ok := f.grow(dst, start, suffix, n, rng); ok {
+	first := picker{rng: rng}
+	pattern := f.style.afterOpening[first.below(len(f.style.afterOpening))]
+	if text, ok := f.grow(dst, start, suffix, n, pattern, rng); ok {
 		return text, OpeningWords, nil
 	}
 	for words := OpeningWords; words >= 0; words-- {
@@ -227,59 +229,47 @@ func (f *Fitter) FitNumbered(dst, prefix, suffix []byte, n int, number uint64, r
 	return dst, 0, &UnfitError{Fixed: fixed, Target: n}
 }
 
-// growTries bounds how often a text is counted to come near its length, and refineTries how many places are tried for its end.
+// growTries bounds how often a text is counted until its length is right; few is how many missing tokens are filled up one by one.
 const (
-	growTries   = 32
-	refineTries = 16
+	growTries = 64
+	few       = 6
 )
 
-// grow puts sentences after dst, which holds the text from start on to the end of its opening, until it has n tokens with a full stop and
-// the suffix after them. It reports false where there is no room for that, or no such text was found; dst is then unchanged in the part
-// before its length.
-func (f *Fitter) grow(dst []byte, start int, suffix []byte, n int, rng *rand.Rand) ([]byte, bool) {
+// grow puts sentences, the first of them of pattern, after dst, until the text from start on has n tokens with a full stop and the suffix
+// after them. It reports false where there is no room for that, or no such text was found; dst is then unchanged in the part before its
+// length.
+func (f *Fitter) grow(dst []byte, start int, suffix []byte, n int, pattern string, rng *rand.Rand) ([]byte, bool) {
 	open := len(dst)
-	dst = append(append(dst, f.style.stop...), suffix...)
-	count := f.tok.Count(dst[start:])
-	if count > n {
+	count := func(text []byte) int { return f.tok.Count(append(append(text, f.style.stop...), suffix...)[start:]) }
+	bare := count(dst)
+	if bare > n {
 		return dst[:open], false
 	}
-	prose := prose{f: f, pick: picker{rng: rng}}
-	prose.pattern = f.style.afterOpening[prose.pick.below(len(f.style.afterOpening))]
-	dst, missing, parts := dst[:open], n-count, 0
+	p := prose{f: f, pick: picker{rng: rng}, pattern: pattern}
+	dst = p.append(dst, n-bare)
 	for range growTries {
-		if missing == 0 {
+		now := count(dst)
+		missing, size, gained := n-now, len(dst)-open, max(1, now-bare)
+		switch {
+		case missing == 0:
 			return append(append(dst, f.style.stop...), suffix...), true
+		case missing < 0 && size == 0:
+			return dst[:open], false
+		case missing < 0:
+			dst = dst[:shorter(dst, open, -missing*size/gained)]
+		case missing > few && size > 0:
+			for end := len(dst) + (missing-few)*size/gained + 1; len(dst) < end; {
+				dst = p.append(dst, 1)
+			}
+		default:
+			if text, ok := f.pad(dst, start, suffix, n, rng.Uint64()); ok {
+				return text, true
+			}
+			if size == 0 {
+				return dst[:open], false
+			}
+			dst = dst[:shorter(dst, open, 1)]
 		}
-		add := missing
-		if parts > 0 && missing < 0 {
-			break
-		}
-		if parts > 0 { // what a part has cost so far
-			add = max(1, missing*parts/(n-count-missing+1))
-		}
-		dst = prose.append(dst, add)
-		parts += add
-		end := len(dst)
-		dst = append(append(dst, f.style.stop...), suffix...)
-		missing = n - f.tok.Count(dst[start:])
-		dst = dst[:end]
-	}
-	// Too long by a part or more: it ends earlier, and what is then missing is filled up.
-	for range refineTries {
-		for missing < 0 && len(dst) > open {
-			dst = dst[:shorter(dst, open, -missing*(len(dst)-open)/max(1, n-count-missing))]
-			end := len(dst)
-			dst = append(append(dst, f.style.stop...), suffix...)
-			missing = n - f.tok.Count(dst[start:])
-			dst = dst[:end]
-		}
-		if text, ok := f.pad(dst, start, suffix, n, rng.Uint64()); ok {
-			return text, true
-		}
-		if len(dst) <= open {
-			break
-		}
-		dst, missing = dst[:shorter(dst, open, 1)], 0 // pad finds out
 	}
 	return dst[:open], false
 }
@@ -323,10 +313,13 @@ func (f *Fitter) pad(dst []byte, start int, suffix []byte, n int, number uint64)
 			return end, true
 		}
 	}
-	for _, e := range endings {
-		end := append(append(dst, e...), suffix...)
-		if f.tok.Count(end[start:]) == n {
-			return end, true
+	// An ending alone, and behind one word more where a token takes in parts of two.
+	for _, word := range [...]string{"", " the"} {
+		end := append(dst, word...)
+		for _, e := range endings {
+			if end := append(append(end, e...), suffix...); f.tok.Count(end[start:]) == n {
+				return end, true
+			}
 		}
 	}
 	return dst[:bare], false
@@ -342,7 +335,7 @@ func (f *Fitter) padOne(dst []byte, start int, suffix []byte, n, missing int, nu
 		dst = append(append(dst[:bare], word...), suffix...)
 		left := n - f.tok.Count(dst[start:])
 		dst = dst[:bare+len(word)]
-		return left, left >= 0 && left < missing
+		return left, left >= 0 && (left < missing || left == missing && len(word) > 1)
 	}
 	if len(f.units) > 0 {
 		unit := f.units[number%uint64(len(f.units))]
