@@ -59,7 +59,8 @@ func ownFlags() []Flag {
 		{Field: "client", Names: []string{"--client"}, Group: gPrefire, Kind: Enum, Choices: []string{"auto", "portable", "reactor"},
 			Default: "auto",
 			Help: "How requests are sent. portable: a goroutine for each request, for every kind of target on every system. reactor: one loop for " +
-				"all connections, which takes less memory and CPU; for HTTP/1.1 in the clear on Linux. auto: reactor where it can be, else portable."},
+				"all connections, more where one is busy all the time, which takes less memory and CPU; for HTTP/1.1 in the clear " +
+				"on Linux. auto: reactor where it can be, else portable."},
 		{Field: "http", Names: []string{"--http"}, Group: gPrefire, Kind: Enum, Choices: []string{"auto", "1.1", "2", "h2c"},
 			Default: "auto",
 			Help: "HTTP version. auto: what the server chooses over TLS, 1.1 in the clear. 2: HTTP/2 over TLS or an error. " +

@@ -36,12 +36,7 @@ func (p *pool) refresh() {
 		p.drop(c)
 	}
 	now := p.t.o.Clock.Now()
-	busy := 0
-	for _, q := range p.preps {
-		if len(q.owners) == 0 {
-			busy++
-		}
-	}
+	busy := p.unowned()
 	room := 0
 	if p.probe.Path != "" {
 		room = pooling.OpenAtOnce - busy

@@ -266,18 +266,24 @@ func (p *pool) fill() {
 		return
 	}
 	have := len(p.conns)
-	dialling := 0
 	for _, q := range p.preps {
 		if q.fresh && (q.conn == nil || p.conns[q.conn.facts.ID] == nil) {
 			have++
 		}
-		if len(q.owners) == 0 {
-			dialling++
-		}
 	}
-	for range pooling.Missing(have, p.keep, dialling) {
+	for range pooling.Missing(have, p.keep, p.unowned()) {
 		p.dial(nil)
 	}
+}
+
+// unowned is how many connections are being made ready that nobody waits for.
+func (p *pool) unowned() (n int) {
+	for _, q := range p.preps {
+		if len(q.owners) == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // serve gives streams that have become free to the requests that wait for one.

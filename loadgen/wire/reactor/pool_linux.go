@@ -236,18 +236,25 @@ func (p *pool) fill() {
 	if p.l.closed || p.keep == 0 || p.l.now() < p.pause {
 		return
 	}
-	have, own := len(p.conns), 0
+	have := len(p.conns)
 	for _, c := range p.making {
 		if c.state == dialling || c.state == connecting {
 			have++
 		}
-		if c.owner == nil {
-			own++
-		}
 	}
-	for range pooling.Missing(have, p.keep, own) {
+	for range pooling.Missing(have, p.keep, p.unowned()) {
 		p.dial(nil)
 	}
+}
+
+// unowned is how many connections are being made ready that nobody waits for.
+func (p *pool) unowned() (n int) {
+	for _, c := range p.making {
+		if c.owner == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // forget takes r out of what it waits for. A dial that was for it alone is given up.
@@ -300,15 +307,9 @@ func (l *loop) keepReady() {
 func (p *pool) refresh() {
 	now := p.l.now()
 	spare := max(len(p.conns)-p.keep, 0)
-	busy := 0
-	for _, c := range p.making {
-		if c.owner == nil {
-			busy++
-		}
-	}
 	room := 0
 	if p.probe.Path != "" {
-		room = pooling.OpenAtOnce - busy
+		room = pooling.OpenAtOnce - p.unowned()
 	}
 	var again []*conn
 	p.idle, again = pooling.Keep(p.idle, func(c *conn) int64 { return c.lastUsed }, now, spare, room)
