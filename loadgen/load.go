@@ -26,6 +26,8 @@ type LoadReport struct {
 	Lateness metrics.Spread
 	// Ran is how long the censored requests had run when they were cut.
 	Ran metrics.Spread
+	// Window is how many content events arrived between the phase's start and its end of sending, those of cut and failed requests too.
+	Window int64
 	// Seconds counts over time from the phase's start.
 	Seconds Timeline
 }
@@ -80,6 +82,7 @@ type ledger struct {
 	idle     int64
 	late     int64
 	burst    int64
+	window   int64
 	run      int64 // arrivals handed out since one was last waited for
 	line     timeline
 	lateness *metrics.Series
@@ -121,10 +124,27 @@ func (l *ledger) unused() {
 	l.idle++
 }
 
-// returned books a request that is over.
-func (l *ledger) returned(r *metrics.Record) {
+// arrived is how many of a request's content events came up to a time; 0 = all.
+func arrived(r *metrics.Record, until int64) int64 {
+	if until == 0 || r.Last <= until {
+		return int64(r.Chunks)
+	}
+	n, at := int64(0), r.First
+	for i := 0; at <= until; i++ {
+		n++
+		if i == len(r.Gaps) {
+			break
+		}
+		at += max(int64(r.Gaps[i]), 0)
+	}
+	return n
+}
+
+// returned books a request that is over; sendEnd is when the phase stopped sending, 0 = it sends still.
+func (l *ledger) returned(r *metrics.Record, sendEnd int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.window += arrived(r, sendEnd)
 	late := max(r.Start-r.Intended, 0)
 	l.lateness.Add(float64(late))
 	if late > LateAfter {
@@ -142,7 +162,7 @@ func (l *ledger) returned(r *metrics.Record) {
 func (l *ledger) report() LoadReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return LoadReport{Due: l.due, Dropped: l.dropped, Idle: l.idle, Late: l.late, Burst: l.burst,
+	return LoadReport{Due: l.due, Dropped: l.dropped, Idle: l.idle, Late: l.late, Burst: l.burst, Window: l.window,
 		Lateness: l.lateness.Spread(), Ran: l.ran.Spread(),
 		Seconds: Timeline{Width: l.line.width, Due: l.line.due, Sent: l.line.sent, Ended: l.line.ended, Dropped: l.line.dropped}}
 }

@@ -331,6 +331,7 @@ func (ph *phase) count(r *metrics.Record) {
 	default:
 		ph.sum.OK++
 	}
+	sendEnd := ph.sendEnd
 	ph.mu.Unlock()
 	ph.progress(func(p *Progress) {
 		if r.Err != nil && !r.Censored && !r.Cancelled {
@@ -338,7 +339,7 @@ func (ph *phase) count(r *metrics.Record) {
 		}
 		p.Returned.Add(1)
 	})
-	ph.ledger.returned(r)
+	ph.ledger.returned(r, sendEnd)
 	if ph.Kind == metrics.Profiling && ph.FailedShare != nil && !r.Censored && ph.failed.book(ph, failed) {
 		ph.endSending()
 	}

@@ -14,7 +14,7 @@ func latencyDefs() []*Def {
 	return []*Def{
 		ms(Def{Tag: "time_to_first_token", Header: "Time to First Token", Flags: StreamOnly, Group: Main, Order: 100, Value: ttft,
 			Doc: "From the start of the request to the arrival of the first event with content, reasoning or a tool call, in ms."}),
-		ms(Def{Tag: "time_to_first_token_from_intended", Header: "Time to First Token from Intended", Flags: StreamOnly | OpenLoop, Group: Main,
+		ms(Def{Tag: "time_to_first_token_from_intended", Header: "TTFT from Intended Time", Flags: StreamOnly | OpenLoop, Group: Main,
 			Order: 110, Value: func(r *Record) (float64, bool) { return between(r.Intended, r.First) },
 			Doc: "From the time the schedule wanted the request sent to the first content event, in ms: a late send is in it, as in what a " +
 				"user waits (no coordinated omission). Time to first token is the server's share of it."}),
@@ -28,7 +28,7 @@ func latencyDefs() []*Def {
 		ms(Def{Tag: "request_latency", Header: "Request Latency", Group: Main, Order: 300, Value: latency,
 			Doc: "From the start of the request to its last content event, in ms: what follows it in the stream (finish reason, usage, " +
 				"[DONE]) is not counted. Without streaming: to the end of the answer's body."}),
-		ms(Def{Tag: "request_latency_from_intended", Header: "Request Latency from Intended", Flags: OpenLoop, Group: Main, Order: 310,
+		ms(Def{Tag: "request_latency_from_intended", Header: "Latency from Intended Time", Flags: OpenLoop, Group: Main, Order: 310,
 			Value: func(r *Record) (float64, bool) { return between(r.Intended, r.Last) },
 			Doc:   "From the time the schedule wanted the request sent to its last content event, in ms: request latency with the lateness of the send."}),
 		ms(Def{Tag: "decode_duration", Header: "Decode Duration", Flags: StreamOnly, Group: Main, Order: 350,

@@ -35,6 +35,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		{Key: "command", Value: b.command},
 		{Key: "counts", Value: value(counts)},
 		{Key: "phases", Value: phaseFacts(sum)},
+		{Key: "load", Value: loadFacts(sum)},
 		{Key: "prewarm", Value: b.prewarmFacts(sum)},
 		{Key: "cold", Value: coldFacts(cold)},
 		{Key: "prompts", Value: b.promptFacts(prompts)},
@@ -47,6 +48,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		Counts:  counts,
 		Cold:    cold,
 		Prewarm: b.prewarmLines(sum),
+		Load:    loadLines(sum),
 		Health:  clientLine(b.health.Client, &client, &b.used),
 		Client:  judged,
 		Notices: append(b.notices(counts, cold, judged), b.promptNotices(prompts)...),
@@ -84,10 +86,14 @@ func phaseFacts(sum *loadgen.Summary) []any {
 	var out []any
 	for i := range sum.Phases {
 		s := &sum.Phases[i]
+		var concurrency any // absent where it has no limit
+		if s.Phase.Concurrency > 0 {
+			concurrency = s.Phase.Concurrency
+		}
 		out = append(out, export.Object{
 			{Key: "name", Value: s.Phase.Name},
 			{Key: "kind", Value: s.Phase.Kind.String()},
-			{Key: "concurrency", Value: s.Phase.Concurrency},
+			{Key: "concurrency", Value: concurrency},
 			{Key: "in_flight_max", Value: s.InFlight.Max},
 			{Key: "in_flight_mean_while_sending", Value: s.InFlight.Mean},
 			{Key: "in_flight_mean_with_server", Value: s.InFlight.Mean - s.InFlight.Waiting},
@@ -270,7 +276,7 @@ func (b *bench) notices(c metrics.Counts, cold metrics.ColdReport, verdicts []ex
 		out = append(out, fmt.Sprintf("%d of %d requests failed: the latencies are those of the others, and the load was not what it would be if all were served", c.Failed, c.Sent))
 	}
 	for i := range b.cfg.Phases {
-		if ph := &b.cfg.Phases[i]; ph.Requests > 0 && ph.Requests < int64(ph.Concurrency) {
+		if ph := &b.cfg.Phases[i]; !ph.Load.Open() && ph.Requests > 0 && ph.Requests < int64(ph.Concurrency) {
 			out = append(out, fmt.Sprintf("phase %s sends %d requests in all: %d at once cannot be reached", ph.Name, ph.Requests, ph.Concurrency))
 		}
 	}

@@ -130,6 +130,7 @@ type bench struct {
 	command string // one that can be run again, secrets redacted
 	view    *view
 	began   machine
+	running int  // profiling phases that run now: seamless ones overlap
 	used    used // over the profiling phases
 	// calibrated is what prefire carries on this machine; nil = not known.
 	calibrated *calibration
@@ -178,7 +179,7 @@ func benchmark(p process, cfg *config.Config, command string) (*outcome, error) 
 		command: command,
 		dir:     export.Dir{FS: export.Disk{}, Path: cfg.Artifacts.Dir, Names: export.NewNames(cfg.Artifacts.Prefix)}}
 	b.secrets = export.NewRedactor(secrets(cfg)...)
-	b.options = metrics.Options{Streaming: l.chat.Streaming(), ServerCounts: cfg.Endpoint.ServerCounts, IncludeCold: cfg.IncludeCold, HDR: true}
+	b.options = metrics.Options{Streaming: l.chat.Streaming(), ServerCounts: cfg.Endpoint.ServerCounts, IncludeCold: cfg.IncludeCold, OpenLoop: openLoop(&l.plan), HDR: true}
 	return b.execute()
 }
 
@@ -281,8 +282,12 @@ func (b *bench) onPhase(i int, over bool) {
 	}
 	now := readMachine(b.clock.Now())
 	if over {
-		b.used = b.used.add(now.since(b.began))
-	} else {
+		if b.running--; b.running == 0 {
+			b.used = b.used.add(now.since(b.began))
+		}
+		return
+	}
+	if b.running++; b.running == 1 {
 		b.began = now
 	}
 }

@@ -77,6 +77,7 @@ func serve(t *testing.T, o fakellm.Options) *fakellm.Server {
 // summary is what the tests read of profile_export_aiperf.json.
 type summary struct {
 	TTFT         metric `json:"time_to_first_token"`
+	Anchored     metric `json:"time_to_first_token_from_intended"`
 	Prefill      metric `json:"prefill_throughput_per_user"`
 	ISL          metric `json:"input_sequence_length"`
 	OSL          metric `json:"output_sequence_length"`
@@ -174,6 +175,7 @@ type record struct {
 		LastSlack int64 `json:"last_slack_us"`
 		GapSlack  int64 `json:"gap_slack_us"`
 		GapsLost  []int `json:"gaps_in_one_read"`
+		Intended  int64 `json:"intended_ns"`
 	}
 }
 

@@ -74,6 +74,12 @@ func (v *view) every(d time.Duration, f func()) {
 
 // stage is told when a phase begins and when it is over.
 func (v *view) stage(i int, over bool) {
+	v.mu.Lock()
+	present := v.at
+	v.mu.Unlock()
+	if over && present != i {
+		return // a seamless phase has taken its place
+	}
 	if over {
 		if v.told {
 			v.say(v.status())
@@ -81,8 +87,11 @@ func (v *view) stage(i int, over bool) {
 		v.drop()
 		return
 	}
+	if i > 0 && present >= 0 {
+		v.drop() // of the phase that a seamless one takes over from
+	}
 	if i == 0 {
-		if v.told && v.at == prewarmStage {
+		if v.told && present == prewarmStage {
 			v.say(fmt.Sprintf("warm after %.1f s; the clock starts", float64(v.now())/1e9))
 		}
 		v.drop()

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,7 +75,7 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 	if lengths, err = l.openSource(cfg); err != nil {
 		return nil, err
 	}
-	if l.plan, err = makePlan(cfg, &l.header, lengths, env); err != nil {
+	if l.plan, err = makePlan(cfg, l.seed, &l.header, lengths, env); err != nil {
 		l.source.Close()
 		return nil, err
 	}
@@ -124,9 +125,9 @@ func fields(headers []config.KeyValue) []wire.Field {
 	return out
 }
 
-func makePlan(cfg *config.Config, header *endpoint.Header, longest lengths, env func(string) (string, bool)) (loadgen.Plan, error) {
-	p := loadgen.Plan{Timeout: cfg.Endpoint.Timeout, Keep: wire.KeepText, Streams: cfg.StreamsPerConn}
-	if cfg.Endpoint.ServerCounts && cfg.Dataset.Turns == (config.Length{}) { // answers are the history of later turns
+func makePlan(cfg *config.Config, seed uint64, header *endpoint.Header, longest lengths, env func(string) (string, bool)) (loadgen.Plan, error) {
+	p := loadgen.Plan{Seed: seed, Timeout: cfg.Endpoint.Timeout, Keep: wire.KeepText, Streams: cfg.StreamsPerConn}
+	if cfg.Endpoint.ServerCounts { // where answers are the history of later turns, the engine keeps them all the same
 		p.Keep = wire.KeepNothing
 	}
 	for _, base := range cfg.Endpoint.URLs {
@@ -142,9 +143,17 @@ func makePlan(cfg *config.Config, header *endpoint.Header, longest lengths, env 
 			grace = -1
 		}
 		phase := loadgen.Phase{Name: ph.Name, Kind: ph.Kind, Concurrency: ph.Concurrency, Requests: ph.Requests,
-			Sessions: ph.Sessions, Duration: ph.Duration, Grace: grace}
+			Sessions: ph.Sessions, Duration: ph.Duration, Grace: grace,
+			Arrivals: arrivals(&ph.Load), ConcurrencyRamp: ramp(ph.Load.ConcurrencyRamp),
+			Prefill: ph.Load.Prefill, PrefillRamp: ramp(ph.Load.PrefillRamp), Seamless: ph.Load.Seamless,
+			Cancel: loadgen.Cancellation{Share: ph.Load.CancelShare, Delay: ph.Load.CancelDelay}, FailedShare: ph.Load.FailedShare,
+		}
 		if longest.onSchedule && ph.Kind == metrics.Profiling {
-			replay(&phase)
+			if ph.Load.Open() {
+				return p, fmt.Errorf("the dataset's file has times and would be sent at them (fixed schedule), but phase %q has a rate: drop the rate, or pass "+
+					"--no-fixed-schedule to keep it and leave the file's times out", ph.Name)
+			}
+			replay(&phase, ph.Capped)
 		}
 		p.Phases = append(p.Phases, phase)
 	}
@@ -167,6 +176,31 @@ func makePlan(cfg *config.Config, header *endpoint.Header, longest lengths, env 
 		ContextFigures: endpoint.ContextFigures,
 	}
 	return p, p.Validate()
+}
+
+// arrivals is a phase's load as the engine takes it.
+func arrivals(l *config.Load) loadgen.Arrivals {
+	if !l.Open() {
+		return loadgen.Arrivals{}
+	}
+	a := loadgen.Arrivals{Mode: loadgen.Paced, Rate: l.Rate, Smoothness: l.Smoothness, Ramp: ramp(l.RateRamp),
+		Pattern: map[string]loadgen.Pattern{"poisson": loadgen.Poisson, "constant": loadgen.Constant, "gamma": loadgen.Gamma}[l.Type]}
+	for _, p := range l.Series {
+		a.Series = append(a.Series, loadgen.RatePoint(p))
+	}
+	return a
+}
+
+func ramp(r config.Ramp) loadgen.Ramp {
+	return loadgen.Ramp{Duration: r.Duration, Curve: map[string]loadgen.Curve{"linear": loadgen.Linear, "exponential": loadgen.Exponential,
+		"poisson": loadgen.Stochastic}[r.Strategy]}
+}
+
+// openLoop reports whether the arrivals of a measured phase do not wait for answers.
+func openLoop(p *loadgen.Plan) bool {
+	return slices.ContainsFunc(p.Phases, func(ph loadgen.Phase) bool {
+		return ph.Kind == metrics.Profiling && ph.Arrivals.Mode != loadgen.Closed
+	})
 }
 
 // target is one URL of the config as the transport and the prewarm need it.

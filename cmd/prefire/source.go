@@ -74,10 +74,14 @@ func (l *load) openFile(cfg *config.Config) (lengths, error) {
 	return lengths{input: input, output: max(output, int(cfg.Dataset.Output.Mean)), onSchedule: s.OnSchedule()}, nil
 }
 
-// replay makes a phase play its prompts' own schedule to the end: neither a number of requests nor a number of sessions at once bounds it.
-func replay(ph *loadgen.Phase) {
+// replay makes a phase play its prompts' own schedule to the end: no number of requests bounds it, and a number of sessions at once only where
+// one was given, which makes what is beyond it late.
+func replay(ph *loadgen.Phase, capped bool) {
 	ph.Arrivals = loadgen.Arrivals{Mode: loadgen.Scheduled}
-	ph.Concurrency, ph.Requests, ph.Sessions = 0, 0, 0
+	ph.Requests, ph.Sessions = 0, 0
+	if !capped {
+		ph.Concurrency = 0
+	}
 }
 
 // disk is the file system that datasets are read from.

@@ -134,7 +134,7 @@ func judgeLoad(s *loadgen.PhaseSummary) verdict {
 	why := []string{"phase " + ph.Name}
 	say := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
 	figure := func(key string, value any) { v.figures = append(v.figures, export.Field{Key: key, Value: value}) }
-	if ph.Arrivals.Mode == loadgen.Closed && ph.ConcurrencyRamp.Duration == 0 && ph.Prefill == 0 && s.Sent <= s.Sessions {
+	if ph.Arrivals.Mode == loadgen.Closed && ph.ConcurrencyRamp.Duration == 0 && ph.Prefill == 0 && !ph.Seamless && s.Sent <= s.Sessions {
 		asked := min(int64(ph.Concurrency), s.Sent)
 		say("%d in flight asked, %d at most", ph.Concurrency, f.Max)
 		figure("asked_in_flight", asked)

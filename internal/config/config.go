@@ -126,12 +126,42 @@ type Variable struct {
 type Phase struct {
 	Name        string
 	Kind        metrics.Kind
-	Concurrency int           // sessions in flight
+	Concurrency int           // sessions in flight; 0 = no limit, where arrivals do not wait for answers
+	Capped      bool          // of a dataset from a file: Concurrency was given, and bounds the file's own schedule too
 	Requests    int64         // 0 = no such stop
 	Sessions    int64         // 0 = no such stop
 	Duration    time.Duration // 0 = no such stop
 	Grace       time.Duration // Infinite = no end
+	Load        Load
 }
+
+// Load is how the requests of a phase become due, and what limits them.
+type Load struct {
+	Type            string      // concurrency | constant | poisson | gamma
+	Rate            float64     // requests a second; 0 = there is a Series
+	Series          []RatePoint // the rate over time, counted from the end of RateRamp
+	Smoothness      float64     // gamma
+	Prefill         int         // 0 = no limit
+	ConcurrencyRamp Ramp
+	PrefillRamp     Ramp
+	RateRamp        Ramp
+	CancelShare     float64       // of all requests, 0 to 1
+	CancelDelay     time.Duration // from a request's last byte
+	FailedShare     *float64      // nil = failures do not end the run
+	Seamless        bool
+}
+
+// Open reports whether arrivals do not wait for answers.
+func (l *Load) Open() bool { return l.Type != "concurrency" }
+
+// Ramp brings a value up in time. Duration 0 = none.
+type Ramp struct {
+	Duration time.Duration
+	Strategy string // linear | exponential | poisson
+}
+
+// RatePoint is a rate, in requests a second, at a time, in s.
+type RatePoint struct{ At, Rate float64 }
 
 // Infinite is a grace period without an end.
 const Infinite = time.Duration(-1)

@@ -410,7 +410,14 @@ func (d *decoder) phases(s *section, out *draft) {
 
 // phase reads one phase; name is the one a shorthand gives it.
 func (d *decoder) phase(v *node, path, name string, out *draft) {
-	k := phaseKeys()
+	kind := "concurrency"
+	if v.shape == isMap {
+		var ok bool
+		if kind, ok = d.phaseType(v, path); !ok {
+			return
+		}
+	}
+	k := phaseKeys(kind)
 	if d.dialect == Older {
 		k = olderPhaseKeys()
 		k.other = func(key string) string {
@@ -419,26 +426,6 @@ func (d *decoder) phase(v *node, path, name string, out *draft) {
 			}
 			return fmt.Sprintf("This file is read in the older config dialect, because %s; there the number of concurrent sessions is "+
 				"`sessions`.", d.why)
-		}
-	}
-	kind := v.get("type")
-	if v.shape == isMap {
-		switch {
-		case kind == nil:
-			d.fail(v.line, v.col, path, "Unable to extract tag using discriminator 'type': a phase needs a type; this version of "+
-				"prefire has concurrency.")
-			return
-		case kind.value.shape != isString || !slices.Contains(phaseTypes(), kind.value.s):
-			tag := fmt.Sprint(kind.value.plainValue())
-			d.fail(kind.value.line, kind.value.col, join(path, "type"), "Input tag %s found using 'type' does not match any of the "+
-				"expected tags: %s.",
-				pyString(tag), strings.Join(phaseTypes(), ", "))
-			return
-		case kind.value.s != "concurrency":
-			d.fail(kind.value.line, kind.value.col, join(path, "type"), "'%s' is known to aiperf, not supported by this version of "+
-				"prefire, which has "+
-				"'concurrency'.", kind.value.s)
-			return
 		}
 	}
 	s := d.section(v, path, k)
@@ -470,7 +457,37 @@ func (d *decoder) phase(v *node, path, name string, out *draft) {
 				p.name, !e.v, p.kind)
 		}
 	}
+	p.loadDraft = d.load(s, kind, p.kind)
 	out.phases = append(out.phases, p)
+}
+
+// phaseType is the type of a phase, which it must have.
+func (d *decoder) phaseType(v *node, path string) (string, bool) {
+	kind := v.get("type")
+	switch usable := d.usableTypes(); {
+	case kind == nil:
+		d.fail(v.line, v.col, path, "Unable to extract tag using discriminator 'type': a phase needs a type; this version of "+
+			"prefire has %s.", oneOf(usable))
+	case kind.value.shape != isString || !slices.Contains(phaseTypes(), kind.value.s):
+		tag := fmt.Sprint(kind.value.plainValue())
+		d.fail(kind.value.line, kind.value.col, join(path, "type"), "Input tag %s found using 'type' does not match any of the "+
+			"expected tags: %s.",
+			pyString(tag), strings.Join(phaseTypes(), ", "))
+	case !slices.Contains(usable, kind.value.s):
+		d.fail(kind.value.line, kind.value.col, join(path, "type"), "'%s' is known to aiperf, not supported by this version of "+
+			"prefire, which has %s.", kind.value.s, oneOf(usable))
+	default:
+		return kind.value.s, true
+	}
+	return "", false
+}
+
+// usableTypes are the types of phases that can be run. The older dialect has concurrency alone.
+func (d *decoder) usableTypes() []string {
+	if d.dialect == Older {
+		return []string{"concurrency"}
+	}
+	return []string{"concurrency", "poisson", "gamma", "constant"}
 }
 
 // phaseName works out name and kind of a phase.

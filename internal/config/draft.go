@@ -83,4 +83,5 @@ type phaseDraft struct {
 	exclude                         bool // exclude_from_results was written out
 	requests, sessions, concurrency opt[int64]
 	duration, grace                 opt[float64]
+	loadDraft
 }

@@ -148,7 +148,7 @@ func (ds *datasetDraft) echo(entries opt[int64]) Map {
 func (d *draft) echoPhases() []any {
 	var out []any
 	for _, p := range d.phases {
-		m := Map{{"name", p.name}, {"kind", p.kind.String()}, {"type", "concurrency"}}
+		m := Map{{"name", p.name}, {"kind", p.kind.String()}, {"type", p.typeOf()}}
 		// aiperf fills it in for warm-up, whether or not it was given.
 		if p.exclude || p.kind == metrics.Warmup {
 			m = append(m, KeyValue{"exclude_from_results", p.kind == metrics.Warmup})
@@ -157,9 +157,11 @@ func (d *draft) echoPhases() []any {
 		m = put(m, "duration", p.duration)
 		m = put(m, "sessions", p.sessions)
 		m = put(m, "concurrency", p.concurrency)
+		m = p.echoLimits(m)
 		if p.grace.ok {
 			m = append(m, KeyValue{"grace_period", finite(p.grace.v)})
 		}
+		m = p.echoRest(m)
 		out = append(out, m)
 	}
 	return out

@@ -38,7 +38,7 @@ func TestLongContextFileAsWritten(t *testing.T) {
 			}}},
 		},
 		Phases: []Phase{{
-			Name: "prefill_stress", Kind: metrics.Profiling, Concurrency: 10, Duration: 5 * time.Minute, Grace: 30 * time.Second,
+			Name: "prefill_stress", Kind: metrics.Profiling, Concurrency: 10, Duration: 5 * time.Minute, Grace: 30 * time.Second, Load: closedLoad(),
 		}},
 		Tokenizer: "builtin", UI: "none", Client: "auto", Prewarm: true, StreamsPerConn: 16,
 		Artifacts: Artifacts{Dir: "results/longcontext/vllm_REPLACE-MODEL-NAME/isl1024"},
@@ -105,10 +105,10 @@ func TestOlderDialect(t *testing.T) {
 	c := mustParse(t, head+"  phases: [{type: concurrency, sessions: 4, requests: 9, kind: warmup}, {type: concurrency, duration: 5m, "+
 		"grace_period: 2m}]\n")
 	want := []Phase{
-		{Name: "warmup", Kind: metrics.Warmup, Concurrency: 4, Requests: 9, Grace: Infinite},
-		{Name: "profiling_1", Concurrency: 1, Duration: 5 * time.Minute, Grace: 2 * time.Minute},
+		{Name: "warmup", Kind: metrics.Warmup, Concurrency: 4, Requests: 9, Grace: Infinite, Load: closedLoad()},
+		{Name: "profiling_1", Concurrency: 1, Duration: 5 * time.Minute, Grace: 2 * time.Minute, Load: closedLoad()},
 	}
-	if !slices.Equal(c.Phases, want) || c.Dialect != Older {
+	if !reflect.DeepEqual(c.Phases, want) || c.Dialect != Older {
 		t.Errorf("%s: phases %+v, want %+v", c.Dialect, c.Phases, want)
 	}
 	if c.Dataset.Template != "" || c.Dataset.Output.Mean != 0 {
@@ -160,8 +160,8 @@ benchmark:
 		},
 		Dataset: Dataset{Name: "main", Entries: 7, Input: Length{Mean: 100, Stddev: 5}, Output: Length{Mean: 10, Stddev: 0}},
 		Phases: []Phase{
-			{Name: "warmup", Kind: metrics.Warmup, Concurrency: 2, Sessions: 3, Grace: Infinite},
-			{Name: "profiling", Concurrency: 4, Duration: 2 * time.Hour, Grace: Infinite},
+			{Name: "warmup", Kind: metrics.Warmup, Concurrency: 2, Sessions: 3, Grace: Infinite, Load: closedLoad()},
+			{Name: "profiling", Concurrency: 4, Duration: 2 * time.Hour, Grace: Infinite, Load: closedLoad()},
 		},
 		Tokenizer: "builtin", TokenizerRevision: "v2", Artifacts: Artifacts{Dir: "out", Prefix: "run"}, Seed: &seed, UI: "simple",
 		Client: "auto", Prewarm: true, StreamsPerConn: 16,
@@ -264,8 +264,8 @@ func TestFlagsOverAFile(t *testing.T) {
 	const two = "phases: [{name: warmup, type: concurrency, requests: 3, concurrency: 2}, {name: p, kind: profiling, type: concurrency, " +
 		"duration: 20, " +
 		"concurrency: 4}]"
-	warm := Phase{Name: "warmup", Kind: metrics.Warmup, Concurrency: 2, Requests: 3, Grace: Infinite}
-	main := Phase{Name: "p", Concurrency: 4, Duration: 20 * time.Second}
+	warm := Phase{Name: "warmup", Kind: metrics.Warmup, Concurrency: 2, Requests: 3, Grace: Infinite, Load: closedLoad()}
+	main := Phase{Name: "p", Concurrency: 4, Duration: 20 * time.Second, Load: closedLoad()}
 	tests := []struct {
 		yaml string
 		args string
@@ -291,7 +291,7 @@ func TestFlagsOverAFile(t *testing.T) {
 		// A warm-up made by flags does not take the file's concurrency.
 		{"phases: {type: concurrency, requests: 5, concurrency: 4}", "--warmup-request-count|2", func(w, _ Phase) []Phase {
 			w.Requests, w.Concurrency = 2, 1
-			return []Phase{w, {Name: "profiling", Concurrency: 4, Requests: 5, Grace: Infinite}}
+			return []Phase{w, {Name: "profiling", Concurrency: 4, Requests: 5, Grace: Infinite, Load: closedLoad()}}
 		}},
 	}
 	for _, tt := range tests {
@@ -299,7 +299,7 @@ func TestFlagsOverAFile(t *testing.T) {
 		if tt.args != "" {
 			args = strings.Split(tt.args, "|")
 		}
-		if got, want := mustParse(t, minimal(tt.yaml), args...).Phases, tt.want(warm, main); !slices.Equal(got, want) {
+		if got, want := mustParse(t, minimal(tt.yaml), args...).Phases, tt.want(warm, main); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s %q:\ngot  %+v\nwant %+v", tt.yaml, args, got, want)
 		}
 	}
@@ -354,7 +354,7 @@ func TestBadFiles(t *testing.T) {
 			"permitted: unknown key " +
 			"'reqests' (did you mean 'requests'?). Allowed here: name, kind, type, requests, duration, sessions, concurrency, " +
 			"grace_period, " +
-			"exclude_from_results."},
+			"exclude_from_results, concurrency_ramp, prefill_concurrency, prefill_ramp, cancellation, seamless, failed_request_threshold."},
 		{"both spellings", minimal(ok + "\n  gpuTelemetry: {enabled: false}\n  tokenizer: {name: a, Name: b}"),
 			"run.yaml:8:24: benchmark.tokenizer.Name: Extra inputs are not permitted: the key is given twice, as name in line 8."},
 		{"a section of another type", minimal(ok + "\n  tokenizer: builtin"), "run.yaml:7:14: benchmark.tokenizer: Input should be a " +
@@ -427,7 +427,7 @@ func TestBadFiles(t *testing.T) {
 			"concurrency: 0}\n" +
 			"    - {name: foo, type: foo}\n    - {name: foo2, requests: 3}\n    - {name: warmup, type: concurrency, kind: profiling, " +
 			"duration: 3x}\n" +
-			"    - {name: bar, type: concurrency, requests: 3}\n    - {name: p, type: poisson, rate: 3}\n    - 7\n    - {type: " +
+			"    - {name: bar, type: concurrency, requests: 3}\n    - {name: p, kind: profiling, type: user_centric, rate: 3}\n    - 7\n    - {type: " +
 			"concurrency, kind: profiling}\n" +
 			"    - {name: profiling, type: concurrency, requests: 1, grace_period: 1, exclude_from_results: true}"),
 			"run.yaml:7:8: benchmark.phases.0: String should match pattern '^[A-Za-z_][A-Za-z0-9_-]*$'; the phase's name is 'x y'.\n" +
@@ -439,16 +439,17 @@ func TestBadFiles(t *testing.T) {
 				"concurrency, poisson, gamma, " +
 				"constant, user_centric, fixed_schedule.\n" +
 				"run.yaml:9:8: benchmark.phases.2: Unable to extract tag using discriminator 'type': a phase needs a type; this version " +
-				"of prefire has concurrency.\n" +
+				"of prefire has 'concurrency', 'poisson', 'gamma' or 'constant'.\n" +
 				"run.yaml:10:8: benchmark.phases.3: Phase name 'warmup' is reserved for kind 'warmup'; got kind 'profiling'.\n" +
 				"run.yaml:10:68: benchmark.phases.3.duration: Invalid duration format: '3x'. Use number, '30s', '5m', '2h', or 'inf'.\n" +
 				"run.yaml:11:8: benchmark.phases.4: Phase 'bar': kind is required for non-canonical phase names. Set kind to 'warmup' " +
 				"or 'profiling'.\n" +
-				"run.yaml:12:23: benchmark.phases.5.type: 'poisson' is known to aiperf, not supported by this version of prefire, which " +
-				"has 'concurrency'.\n" +
+				"run.yaml:12:40: benchmark.phases.5.type: 'user_centric' is known to aiperf, not supported by this version of prefire, which " +
+				"has 'concurrency', 'poisson', 'gamma' or 'constant'.\n" +
 				"run.yaml:13:7: benchmark.phases.6: Input should be a valid dictionary: a mapping with the keys name, kind, type, " +
 				"requests, duration, sessions, " +
-				"concurrency, grace_period, exclude_from_results; found 7 (an integer).\n" +
+				"concurrency, grace_period, exclude_from_results, concurrency_ramp, prefill_concurrency, prefill_ramp, cancellation, seamless, " +
+				"failed_request_threshold; found 7 (an integer).\n" +
 				"run.yaml:14:8: benchmark.phases.7.name: Field required: a phase in a list needs a name.\n" +
 				"run.yaml:15:96: benchmark.phases.8.exclude_from_results: Phase 'profiling': exclude_from_results must be false for " +
 				"kind 'profiling' (warmup is " +

@@ -73,3 +73,6 @@ func asJSON(t *testing.T, v any) string {
 	}
 	return b.String()
 }
+
+// closedLoad is the load of a phase of which nothing but a concurrency is known.
+func closedLoad() Load { return Load{Type: "concurrency"} }

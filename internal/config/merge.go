@@ -111,7 +111,9 @@ func (all *flags) apply(d *draft) error {
 		d.verbose = 2
 	}
 	if d.file == "" {
-		all.newProfiling(d)
+		if err := all.newProfiling(d); err != nil {
+			return err
+		}
 	} else if err := all.editProfiling(d); err != nil {
 		return err
 	}
@@ -182,7 +184,7 @@ func (all *flags) stops(p *phaseDraft) {
 const NoStop = "No --request-count, --benchmark-duration or --num-conversations given: the run stops after 10 requests."
 
 // newProfiling makes the phase of a run without a file.
-func (all *flags) newProfiling(d *draft) {
+func (all *flags) newProfiling(d *draft) error {
 	p := &phaseDraft{at: "phases.profiling", name: "profiling"}
 	all.stops(p)
 	if !p.requests.ok && !p.duration.ok && !p.sessions.ok {
@@ -193,6 +195,7 @@ func (all *flags) newProfiling(d *draft) {
 		}
 	}
 	d.phases = []*phaseDraft{p}
+	return all.shapeMeasured(p)
 }
 
 // editProfiling changes the file's profiling phase, of which there must be one alone then.
@@ -206,7 +209,11 @@ func (all *flags) editProfiling(d *draft) error {
 		}
 	}
 	var asked []string
-	for _, field := range []string{"request_count", "benchmark_duration", "benchmark_grace_period", "concurrency", "conversation_num"} {
+	for _, field := range []string{
+		"request_count", "benchmark_duration", "benchmark_grace_period", "concurrency", "conversation_num", "prefill_concurrency", "request_rate",
+		"arrival_pattern", "arrival_smoothness", "concurrency_ramp_duration", "prefill_concurrency_ramp_duration", "request_rate_ramp_duration",
+		"request_rate_series", "failed_request_threshold", "request_cancellation_rate", "request_cancellation_delay",
+	} {
 		if s := all.byField[field]; s.given != "" {
 			asked = append(asked, s.given)
 		}
@@ -220,7 +227,7 @@ func (all *flags) editProfiling(d *draft) error {
 			"%s. Set the value in YAML, and leave out %s.", len(names), strings.Join(names, ", "), strings.Join(asked, ", "))}
 	}
 	all.stops(target)
-	return nil
+	return all.shapeMeasured(target)
 }
 
 // warmup edits the warm-up phase, or makes one where a flag asks for it.
@@ -234,14 +241,30 @@ func (all *flags) warmup(d *draft) error {
 	}
 	isGiven := func(field string) bool { return all.byField[field].given != "" }
 	trigger := isGiven("warmup_request_count") || isGiven("warmup_num_sessions") || isGiven("warmup_duration")
-	secondary := all.byField["warmup_concurrency"].given
+	secondary := ""
+	for _, field := range []string{
+		"warmup_concurrency", "warmup_prefill_concurrency", "warmup_request_rate", "warmup_arrival_pattern", "warmup_concurrency_ramp_duration",
+		"warmup_prefill_concurrency_ramp_duration", "warmup_request_rate_ramp_duration",
+	} {
+		if g := all.byField[field].given; secondary == "" {
+			secondary = g
+		}
+	}
 	grace := all.byField["warmup_grace_period"].given
 	switch {
 	case p != nil:
+		if err := all.editWarmup(p); err != nil {
+			return err
+		}
 	case trigger:
 		p = &phaseDraft{at: "phases.warmup", name: "warmup", kind: metrics.Warmup}
 		// A warm-up made by flags takes their concurrency, not the file's, as aiperf's does.
-		p.concurrency = given(all.whole("concurrency").or(1), "the default")
+		if err := all.shapeWarmup(p); err != nil {
+			return err
+		}
+		if p.concurrency = all.whole("concurrency"); !p.concurrency.ok && !p.rate.ok {
+			p.concurrency = given(int64(1), "the default")
+		}
 		d.phases = append([]*phaseDraft{p}, d.phases...)
 	case grace != "" && d.file == "":
 		return &Error{Title: titleConfig, Msg: "--warmup-grace-period was supplied without any warmup trigger; warmup runs only when " +

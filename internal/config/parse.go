@@ -41,6 +41,11 @@ func parse(args []string, env func(string) (string, bool), read func(path string
 	if change != nil {
 		change(d)
 	}
+	for _, p := range d.phases {
+		if err := p.readSeries(read); err != nil {
+			return nil, err
+		}
+	}
 	if err := d.dataset.prompts.readSystem(read); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func base() Config {
 		Models:    []string{"m"},
 		Endpoint:  Endpoint{URLs: []string{"http://localhost:8000"}, Type: "chat", Timeout: 6 * time.Hour, HTTP: "auto"},
 		Dataset:   Dataset{Name: "main", Input: Length{Mean: 550}},
-		Phases:    []Phase{{Name: "profiling", Concurrency: 1, Requests: 5, Grace: Infinite}},
+		Phases:    []Phase{{Name: "profiling", Concurrency: 1, Requests: 5, Grace: Infinite, Load: closedLoad()}},
 		Tokenizer: "m", Artifacts: Artifacts{Dir: "artifacts/m-openai-chat-concurrency1"},
 		Client: "auto", Prewarm: true, StreamsPerConn: 16,
 	}
@@ -70,12 +70,13 @@ func TestArguments(t *testing.T) {
 		{"sessions", "--num-sessions|3", func(c *Config) { c.Phases[0].Sessions = 3 }},
 		{"warm-up takes the concurrency", "--concurrency|3|--num-warmup-requests|2", func(c *Config) {
 			c.Phases[0].Concurrency, c.Artifacts.Dir = 3, "artifacts/m-openai-chat-concurrency3"
-			c.Phases = append([]Phase{{Name: "warmup", Kind: metrics.Warmup, Concurrency: 3, Requests: 2, Grace: Infinite}}, c.Phases...)
+			c.Phases = append([]Phase{{Name: "warmup", Kind: metrics.Warmup, Concurrency: 3, Requests: 2, Grace: Infinite, Load: closedLoad()}}, c.Phases...)
 		}},
 		{"warm-up of its own", "--warmup-duration|3s|--warmup-concurrency|2|--warmup-grace-period|1|--num-warmup-sessions|9",
 			func(c *Config) {
 				c.Phases = append([]Phase{{
 					Name: "warmup", Kind: metrics.Warmup, Concurrency: 2, Sessions: 9, Duration: 3 * time.Second, Grace: time.Second,
+					Load: closedLoad(),
 				}}, c.Phases...)
 			}},
 		{"lengths", "--isl|32|--isl-stddev|2.5|--osl|8|--osl-stddev|1", func(c *Config) {
@@ -298,9 +299,8 @@ func TestBadArguments(t *testing.T) {
 			"Drop one of them."},
 		{"-f|nope.yaml", "Configuration file not found: nope.yaml\nFile: nope.yaml"},
 		// All that are refused are named at once.
-		{"-m|m|--request-rate|5|--goodput|ttft:1|--num-profile-runs|3", "--request-rate: not supported yet by this " +
-			"version of prefire, which keeps a " +
-			"fixed number of sessions in flight: use --concurrency.\n--goodput: not supported yet by this version of " +
+		{"-m|m|--export-level|raw|--goodput|ttft:1|--num-profile-runs|3", "--export-level: not supported yet by this " +
+			"version of prefire.\n--goodput: not supported yet by this version of " +
 			"prefire.\n--num-profile-runs: not supported yet by this version of prefire: run prefire once for " +
 			"each value."},
 		{"-m|m|--mlflow-tag|a:b|c:d|--auto-plot", "--mlflow-tag: not part of prefire, which publishes nothing: send the result files " +

@@ -175,7 +175,7 @@ func (r *decoder) resolvePhases(d *draft) []Phase {
 	var out []Phase
 	seen := map[string]bool{}
 	profiling := 0
-	for _, p := range d.phases {
+	for i, p := range d.phases {
 		if low := strings.ToLower(p.name); seen[low] {
 			r.problem(p.at, "the phase name '%s' is given twice; names differ in more than their case.", p.name)
 		} else {
@@ -190,10 +190,15 @@ func (r *decoder) resolvePhases(d *draft) []Phase {
 		if p.grace.ok && !p.duration.ok {
 			r.graceAlone(d, p)
 		}
-		out = append(out, Phase{
-			Name: p.name, Kind: p.kind, Concurrency: int(p.concurrency.or(1)),
+		ph := Phase{
+			Name: p.name, Kind: p.kind, Concurrency: int(p.concurrency.v), Capped: d.dataset.isFile && p.concurrency.ok && p.concurrency.from != "the default",
 			Requests: p.requests.v, Sessions: p.sessions.v, Duration: duration(p.duration.v), Grace: p.graceOf(d.dialect),
-		})
+			Load: r.resolveLoad(p, i == 0, d.endpoint.streaming.v),
+		}
+		if !ph.Load.Open() {
+			ph.Concurrency = int(p.concurrency.or(1))
+		}
+		out = append(out, ph)
 	}
 	if profiling == 0 && len(r.problems) == 0 {
 		r.problem(d.file+": benchmark.phases", "at least one phase must have kind 'profiling': a run with warm-up alone measures nothing.")
@@ -277,14 +282,14 @@ func (d *draft) artifacts(c *Config) Artifacts {
 	if d.dir.ok && d.dir.v != "" {
 		return a
 	}
-	concurrency := 1
-	for _, p := range c.Phases {
-		if p.Kind == metrics.Profiling {
-			concurrency = p.Concurrency
+	load := ""
+	for i := range c.Phases {
+		if p := &c.Phases[i]; p.Kind == metrics.Profiling {
+			load = stimulus(p)
 			break
 		}
 	}
-	name := fmt.Sprintf("%s-openai-%s-concurrency%d", strings.ReplaceAll(c.Models[0], "/", "_"), c.Endpoint.Type, concurrency)
+	name := fmt.Sprintf("%s-openai-%s-%s", strings.ReplaceAll(c.Models[0], "/", "_"), c.Endpoint.Type, load)
 	a.Dir = filepath.Join(defaultDir, name)
 	return a
 }

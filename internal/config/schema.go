@@ -1,5 +1,7 @@
 package config
 
+import "fmt"
+
 // choicesUI are the kinds of progress display.
 func choicesUI() []string { return []string{"dashboard", "none", "simple"} }
 
@@ -87,21 +89,48 @@ func lengthKeys() keys {
 	}
 }
 
-func phaseKeys() keys {
-	later := map[string][]string{
-		"concurrency_ramp": nil, "prefill_concurrency": nil, "prefill_ramp": nil, "cancellation": nil, "sla": nil, "seamless": off(),
-		"timing_mode": nil, "failed_request_threshold": nil, "rate": nil, "rate_ramp": nil, "rate_series": nil, "smoothness": nil,
-		"users": nil, "auto_offset": nil, "start_offset": nil, "end_offset": nil, "burst_phase_starts": off(),
-		"trajectory_start_min_ratio": nil, "trajectory_start_max_ratio": nil, "system_idle_gap_cap_seconds": nil,
-		"agentic_cache_warmup_duration": nil, "agentic_warmup_grace_period": nil, "adaptive_scale": {"false", "disabled"},
-	}
-	return keys{
+// phaseKeys are those of a phase of the given type.
+func phaseKeys(kind string) keys {
+	k := keys{
 		known: []string{
 			"name", "kind", "type", "requests", "duration", "sessions", "concurrency", "grace_period", "exclude_from_results",
+			"concurrency_ramp", "prefill_concurrency", "prefill_ramp", "cancellation", "seamless", "failed_request_threshold",
 		},
-		later: later,
+		later: map[string][]string{
+			"sla": nil, "timing_mode": nil, "burst_phase_starts": off(), "trajectory_start_min_ratio": nil, "trajectory_start_max_ratio": nil,
+			"system_idle_gap_cap_seconds": nil, "agentic_cache_warmup_duration": nil, "agentic_warmup_grace_period": nil,
+			"adaptive_scale": {"false", "disabled"},
+		},
 	}
+	if kind != "concurrency" {
+		k.known = append(k.known, "rate", "rate_ramp", "rate_series")
+	}
+	if kind == "gamma" {
+		k.known = append(k.known, "smoothness")
+	}
+	k.other = func(key string) string {
+		for _, of := range [...]struct{ key, types string }{
+			{"rate", rateTypes}, {"rate_ramp", rateTypes}, {"rate_series", rateTypes}, {"smoothness", "'gamma'"}, {"users", "'user_centric'"},
+			{"auto_offset", "'fixed_schedule'"}, {"start_offset", "'fixed_schedule'"}, {"end_offset", "'fixed_schedule'"},
+		} {
+			if of.key == key {
+				return fmt.Sprintf("A phase of type '%s' has none; it belongs to type %s.", kind, of.types)
+			}
+		}
+		return ""
+	}
+	return k
 }
+
+const rateTypes = "'poisson', 'gamma' or 'constant'"
+
+func rampKeys() keys { return keys{known: []string{"duration", "strategy"}} }
+
+func cancellationKeys() keys { return keys{known: []string{"rate", "delay"}} }
+
+func rateSeriesKeys() keys { return keys{known: []string{"path", "points"}} }
+
+func ratePointKeys() keys { return keys{known: []string{"time_s", "qps"}} }
 
 // phaseTypes are aiperf's, in the order of its message.
 func phaseTypes() []string {
@@ -153,7 +182,7 @@ func olderStrategyKeys() keys {
 }
 
 func olderPhaseKeys() keys {
-	k := phaseKeys()
+	k := phaseKeys("concurrency")
 	k.known = []string{"name", "kind", "type", "requests", "duration", "sessions", "grace_period"}
 	return k
 }

@@ -3,8 +3,7 @@ package config
 // Reasons why a flag of aiperf is refused. Each says what to do instead, where there is something.
 const (
 	laterFlag          = "not supported yet by this version of prefire"
-	laterRate          = laterFlag + ", which keeps a fixed number of sessions in flight: use --concurrency"
-	laterRamp          = laterFlag + ", which starts all sessions of --concurrency at once"
+	laterUsers         = laterFlag + ": use --request-rate or --concurrency"
 	laterTransform     = laterFlag + ", which plays traces as they are: edit the file"
 	laterBaseten       = laterFlag + ": it is for baseten_trace files, which prefire does not read"
 	laterSweep         = laterFlag + ": run prefire once for each value"
@@ -101,15 +100,6 @@ func aiperfRest() []Flag {
 		refused("synthesis_prefix_root_multiplier", gSynthesis, laterTransform, "--synthesis-prefix-root-multiplier"),
 		refused("synthesis_prompt_len_multiplier", gSynthesis, laterTransform, "--synthesis-prompt-len-multiplier"),
 		refused("synthesis_output_len_multiplier", gSynthesis, laterTransform, "--synthesis-output-len-multiplier"),
-		refused("prefill_concurrency", gLoad, laterRamp, "--prefill-concurrency"),
-		refused("request_rate", gLoad, laterRate, "--request-rate"),
-		refused("arrival_pattern", gLoad, laterRate, "--arrival-pattern", "--request-rate-mode"),
-		refused("arrival_smoothness", gLoad, laterRate, "--arrival-smoothness", "--vllm-burstiness"),
-		refused("concurrency_ramp_duration", gLoad, laterRamp, "--concurrency-ramp-duration"),
-		refused("prefill_concurrency_ramp_duration", gLoad, laterRamp, "--prefill-concurrency-ramp-duration"),
-		refused("request_rate_ramp_duration", gLoad, laterRate, "--request-rate-ramp-duration"),
-		refused("request_rate_series", gLoad, laterRate, "--request-rate-series"),
-		refused("failed_request_threshold", gLoad, laterFlag, "--failed-request-threshold"),
 		refused("trajectory_start_min_ratio", gLoad, neverAgentic, "--trajectory-start-min-ratio"),
 		refused("trajectory_start_max_ratio", gLoad, neverAgentic, "--trajectory-start-max-ratio"),
 		refused("burst_phase_starts", gLoad, neverAgentic, "--burst-phase-starts").boolean(),
@@ -119,16 +109,8 @@ func aiperfRest() []Flag {
 		refused("unsafe_override", gScenario, neverAgentic, "--unsafe-override").boolean(),
 		refused("agentic_cache_warmup_duration", gWarmup, neverAgentic, "--agentic-cache-warmup-duration"),
 		refused("agentic_warmup_grace_period", gWarmup, neverAgentic, "--agentic-warmup-grace-period"),
-		refused("warmup_prefill_concurrency", gWarmup, laterRamp, "--warmup-prefill-concurrency"),
-		refused("warmup_request_rate", gWarmup, laterRate, "--warmup-request-rate"),
-		refused("warmup_arrival_pattern", gWarmup, laterRate, "--warmup-arrival-pattern"),
-		refused("warmup_concurrency_ramp_duration", gWarmup, laterRamp, "--warmup-concurrency-ramp-duration"),
-		refused("warmup_prefill_concurrency_ramp_duration", gWarmup, laterRamp, "--warmup-prefill-concurrency-ramp-duration"),
-		refused("warmup_request_rate_ramp_duration", gWarmup, laterRate, "--warmup-request-rate-ramp-duration"),
-		refused("user_centric_rate", gUsers, laterRate, "--user-centric-rate"),
-		refused("num_users", gUsers, laterRate, "--num-users"),
-		refused("request_cancellation_rate", gCancel, laterFlag, "--request-cancellation-rate"),
-		refused("request_cancellation_delay", gCancel, laterFlag, "--request-cancellation-delay").same("0", "0.0"),
+		refused("user_centric_rate", gUsers, laterUsers, "--user-centric-rate"),
+		refused("num_users", gUsers, laterUsers, "--num-users"),
 		refused("export_level", gOutput, laterFlag, "--export-level", "--profile-export-level").same("records"),
 		refused("slice_duration", gOutput, laterFlag, "--slice-duration"),
 		refused("auto_plot", gOutput, laterPlot, "--auto-plot").boolean().negative("--no-auto-plot"),

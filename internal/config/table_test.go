@@ -129,7 +129,7 @@ func TestComplete(t *testing.T) {
 		want  []string
 		files bool
 	}{
-		{nil, "--concurr", []string{"--concurrency\tSessions, and so requests, in flight at any time"}, false},
+		{nil, "--concurrency-r", []string{"--concurrency-ramp-duration\tBring the sessions up from 1 to --concurrency in this time"}, false},
 		{nil, "--no-p", []string{"--no-prewarm\tBefore the clock starts, send one throwaway request to each server and open, handshake " +
 			"and probe all " +
 			"connections, so that nothing cold is measured"}, false},
@@ -140,7 +140,7 @@ func TestComplete(t *testing.T) {
 		{[]string{"--model"}, "", nil, false},
 		{[]string{"--request-rate"}, "", nil, false},
 		{nil, "", nil, false},
-		{nil, "--request-rate", nil, false}, // refused flags are not offered
+		{nil, "--export-lev", nil, false}, // refused flags are not offered
 	}
 	for _, tt := range tests {
 		got, files := Complete(tt.args, tt.word)

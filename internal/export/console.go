@@ -39,6 +39,7 @@ type Screen struct {
 	Counts  metrics.Counts
 	Cold    metrics.ColdReport
 	Prewarm []string  // what the prewarm did, one line each
+	Load    []string  // what became of the load of each phase whose arrivals do not wait for answers
 	Health  string    // the client's own part in the numbers, in one line
 	Client  []Verdict // one for each claim
 	Notices []string
@@ -330,6 +331,9 @@ func own(b []byte, r *Run, width int) []byte {
 	}
 	for i, line := range s.Prewarm {
 		add(once(i, "Prewarm"), line)
+	}
+	for i, line := range s.Load {
+		add(once(i, "Load"), line)
 	}
 	if s.Health != "" {
 		add("Client", s.Health)

@@ -218,6 +218,9 @@ func (e *RecordEncoder) facts(dst []byte, r *metrics.Record) []byte {
 		}
 		dst = append(dst, `],`...)
 	}
+	if r.Intended != 0 {
+		dst = number(dst, `"intended_ns":`, e.wall(r.Intended))
+	}
 	if r.Intended != 0 && r.Ready >= r.Intended {
 		dst = number(dst, `"send_late_us":`, (r.Ready-r.Intended)/1000)
 	}

@@ -200,7 +200,7 @@ func TestRecordLine(t *testing.T) {
 		`"benchmark_phase":"profiling","phase_index":1,"profiling_index":1,"phase_name":"second","phase_kind":"profiling","was_cancelled":false,` +
 		`"context_overflow_skip":false,"agent_depth":0,"root_correlation_id":"c-3"},"metrics":{"time_to_first_token":{"value":9.0,"unit":"ms"},` +
 		`"input_sequence_length":{"value":32,"unit":"tokens"},"inter_chunk_latency":{"value":[1.5,2.0],"unit":"ms"}},` +
-		`"prefire":{"cold":["dialled","resent"],"send_late_us":150,"ttft_slack_us":7,"last_slack_us":8,"late_us":12,"max_late_us":90,` +
+		`"prefire":{"cold":["dialled","resent"],"intended_ns":1796058000001000000,"send_late_us":150,"ttft_slack_us":7,"last_slack_us":8,"late_us":12,"max_late_us":90,` +
 		`"kernel_stamps":true,"events":6,"chunks":4,"shared_reads":1,"gap_slack_us":6,"gaps_in_one_read":[1],"stream_end_ms":30.0,"status":200,"connection":{"id":5,"use":1,` +
 		`"reused":false,"protocol":"HTTP/1.1","local":"127.0.0.1:1","remote":"127.0.0.1:2","queued_ms":0.05,"dns_ms":2.0,` +
 		`"connect_ms":0.3,"tls_ms":700.0}}}` + "\n"

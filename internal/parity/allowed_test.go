@@ -43,13 +43,27 @@ func allowances() []allowed {
 	}
 	list = append(list,
 		allowed{line: 25, path: "records/warmup/metadata/conversation_id", scenario: "warm-up"},
-		allowed{line: 25, path: "inputs/session_id", scenario: "warm-up"})
+		allowed{line: 25, path: "inputs/session_id", scenario: "warm-up"},
+		allowed{line: 25, path: "inputs/session_id", scenario: "rates, warm-up with one"})
+	list = append(list, allowed{line: 57, path: "records/profiling/error/metadata/request_ack_ns", only: prefire, scenario: "all cancelled"})
+	for _, tag := range []string{"time_to_first_token_from_intended", "request_latency_from_intended"} {
+		list = append(list,
+			allowed{line: 53, path: "json:*/metric/" + tag + "*", only: prefire},
+			allowed{line: 53, path: "json:*/warmup/" + tag + "*", only: prefire},
+			allowed{line: 53, path: "records/*/metric/" + tag, only: prefire})
+	}
+	for _, header := range []string{"TTFT from Intended Time", "Latency from Intended Time"} {
+		list = append(list,
+			allowed{line: 53, path: "csv:*/row/" + header + "*", only: prefire},
+			allowed{line: 53, path: "console/*/row/" + header + "*", only: prefire})
+	}
 	for _, s := range []string{"warm-up", "config file", "plain, defaults", "sessions, few prompts"} {
 		list = append(list, allowed{line: 26, path: "inputs/sessions", scenario: s})
 	}
 	for _, path := range []string{"file/*", ".aiperf_results_ready.json/*", "json:*", "csv:*", "console*", "footer/*"} {
 		list = append(list,
 			allowed{line: 35, path: path, only: prefire, scenario: "all refused"},
+			allowed{line: 35, path: path, only: prefire, scenario: "all cancelled"},
 			allowed{line: 35, path: path, only: prefire, scenario: "no server"})
 	}
 	for _, path := range []string{"message", "cause", "cause_chain"} {

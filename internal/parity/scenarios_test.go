@@ -58,6 +58,15 @@ func scenarios() []scenario {
 			"--profile-export-prefix", "mine.json")},
 		{name: "two servers, aiperf's way", server: fast, servers: 2, args: stream("--url", "URL2", "--concurrency", "2", "--request-count", "8"),
 			ours: []string{"--include-cold"}},
+		{name: "constant rate", server: fast, args: stream("--request-rate", "20", "--arrival-pattern", "constant", "--request-count", "10")},
+		{name: "rates, warm-up with one", server: fast, shape: true, args: stream("--request-rate", "20", "--arrival-smoothness", "2", "--concurrency",
+			"8", "--request-count", "10", "--warmup-request-count", "3", "--warmup-request-rate", "30", "--request-rate-ramp-duration", "0.5")},
+		{name: "ramps and prefill limit", server: fast, args: stream("--concurrency", "4", "--prefill-concurrency", "2", "--request-count", "12",
+			"--concurrency-ramp-duration", "0.4", "--prefill-concurrency-ramp-duration", "0.2")},
+		{name: "all cancelled", server: slow, args: stream("--concurrency", "2", "--request-count", "4", "--request-cancellation-rate", "100",
+			"--request-cancellation-delay", "0.1")},
+		{name: "smoothness without gamma", server: fast, args: stream("--arrival-smoothness", "2")},
+		{name: "prefill limit above concurrency", server: fast, args: stream("--concurrency", "2", "--prefill-concurrency", "3")},
 		{name: "sessions, few prompts", server: fast, args: stream("--num-conversations", "6", "--num-dataset-entries", "3")},
 	}
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"prefire/internal/fakellm"
+)
+
+// loadOf reads prefire.load.
+func loadOf(t *testing.T, dir string) (phases []struct {
+	Due, Sent int64
+	Dropped   int64 `json:"dropped_at_a_limit"`
+}) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "profile_export_aiperf.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum struct {
+		Prefire struct{ Load json.RawMessage }
+	}
+	if err := json.Unmarshal(b, &sum); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(sum.Prefire.Load, &phases); err != nil {
+		t.Fatal(err)
+	}
+	return phases
+}
+
+// Every arrival of the drawn schedule reaches the server, none is added, and the result says what the log says.
+func TestEveryArrivalOfAScheduleReachesTheServer(t *testing.T) {
+	s, dir := serve(t, fakellm.Options{}), t.TempDir()
+	must(t, profileArgs(s.URL(), dir, "--request-rate", "200", "--arrival-pattern", "constant", "--benchmark-duration", "1.5")...)
+	records := readRecords(t, dir)
+	// Arrivals every 5 ms, the first 5 ms after the start, the one at 1.5 s left out.
+	if l := loadOf(t, dir)[0]; l.Due != 299 || l.Sent != 299 || l.Dropped != 0 || len(records) != 299 || len(inferences(s, records)) != 299 {
+		t.Errorf("%+v; %d records, %d at the server; want 299 of each", l, len(records), len(inferences(s, records)))
+	}
+	if n := holdsTo(t, s, dir); n != 0 {
+		t.Errorf("%d cold requests", n)
+	}
+	sum := readSummary(t, dir)
+	if sum.Anchored.Count != sum.TTFT.Count || sum.Anchored.Avg < sum.TTFT.Avg {
+		t.Errorf("from the intended time TTFT is %v ms of %d requests, from the start %v of %d", sum.Anchored.Avg, sum.Anchored.Count, sum.TTFT.Avg, sum.TTFT.Count)
+	}
+}
+
+// A given seed gives the same bodies at the same intended times.
+func TestASeedRepeatsTheSchedule(t *testing.T) {
+	s := serve(t, fakellm.Options{})
+	list := func() (out []string) {
+		dir := t.TempDir()
+		must(t, profileArgs(s.URL(), dir, "--request-rate", "100", "--request-count", "40", "--random-seed", "5")...)
+		records := readRecords(t, dir)
+		slices.SortFunc(records, func(a, b record) int { return cmp.Compare(a.Metadata.SessionNum, b.Metadata.SessionNum) })
+		entries := inferences(s, records)
+		for _, r := range records {
+			out = append(out, fmt.Sprintf("%s %.0f", entries[r.Metadata.RequestID].PromptSHA256, float64(r.Prefire.Intended-records[0].Prefire.Intended)/1e3))
+		}
+		return out
+	}
+	if first, second := list(), list(); len(first) != 40 || !slices.Equal(first, second) {
+		t.Errorf("the second run's %d requests are not the first's %d", len(second), len(first))
+	}
+}
+
+func TestAnOverloadedServerShowsInTheLoad(t *testing.T) {
+	s, dir := serve(t, fakellm.Options{TTFT: 300 * time.Millisecond}), t.TempDir()
+	must(t, profileArgs(s.URL(), dir, "--request-rate", "40", "--arrival-pattern", "constant", "--concurrency", "3", "--request-count", "12")...)
+	l := loadOf(t, dir)[0]
+	if l.Sent != 12 || l.Due != l.Sent+l.Dropped || l.Dropped < 12 || s.MaxInFlight() != 3 {
+		t.Errorf("%+v, at most %d at the server; want 12 sent with more dropped at the limit, 3 at the server", l, s.MaxInFlight())
+	}
+}
+
+func TestCancelledRequestsAreCutAndCounted(t *testing.T) {
+	s, dir := serve(t, fakellm.Options{TTFT: 2 * time.Second}), t.TempDir()
+	p := <-start(nil, nil, profileArgs(s.URL(), dir, "--concurrency", "2", "--request-count", "6", "--request-cancellation-rate", "100",
+		"--request-cancellation-delay", "0.05")...)
+	c := readSummary(t, dir).Prefire.Counts
+	if p.code != exitFailed || c.Sent != 6 || c.Cancelled != 6 {
+		t.Errorf("exit %d, %+v; want %d, all 6 cancelled", p.code, c, exitFailed)
+	}
+	for _, r := range readRecords(t, dir) {
+		if r.Error == nil || r.Error.Type != "RequestCancellationError" {
+			t.Errorf("request %d ended with %+v", r.Metadata.SessionNum, r.Error)
+		}
+	}
+}
+
+func TestTooManyFailuresEndTheProgram(t *testing.T) {
+	s, dir := serve(t, fakellm.Options{TTFT: 200 * time.Millisecond, Slots: 1, Refuse: 429}), t.TempDir()
+	p := <-start(nil, nil, profileArgs(s.URL(), dir, "--concurrency", "4", "--request-count", "100000", "--failed-request-threshold", "0.5")...)
+	c := readSummary(t, dir).Prefire.Counts
+	if p.code != exitFailed || c.Sent >= 1000 || c.Failed < 6 {
+		t.Errorf("exit %d, %+v; want %d soon after the first failures\n%s", p.code, c, exitFailed, p.stderr)
+	}
+}
