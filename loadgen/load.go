@@ -11,13 +11,15 @@ const LateAfter = 10_000_000
 
 // LoadReport holds what a phase's load was asked to be against what it was.
 type LoadReport struct {
-	// Due is how many requests the schedule asked for by the end of sending; 0 in a closed loop. Due = sent + Dropped + Idle, but for turns
-	// that wait for a place.
+	// Due is how many requests the schedule asked for by the end of sending; 0 in a closed loop. Due = sent + Dropped + Idle + Missed, but
+	// for turns that wait for a place.
 	Due int64
 	// Dropped arrivals of a paced phase found no free place under its limits.
 	Dropped int64
 	// Idle arrivals found nothing to send: no session may start, and no turn of a started one was due.
 	Idle int64
+	// Missed arrivals had come due when the time of sending ran out, and were not sent: this side was behind.
+	Missed int64
 	// Late requests were sent more than LateAfter after their time.
 	Late int64
 	// Burst is the most arrivals in a row whose time had passed when they were handed out, because this side was behind.
@@ -80,6 +82,7 @@ type ledger struct {
 	due      int64
 	dropped  int64
 	idle     int64
+	lost     int64
 	late     int64
 	burst    int64
 	window   int64
@@ -116,6 +119,14 @@ func (l *ledger) drop(at int64) {
 	defer l.mu.Unlock()
 	l.dropped++
 	l.line.add(at-l.start, &l.line.dropped)
+}
+
+func (l *ledger) missed(at int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.due++
+	l.lost++
+	l.line.add(at-l.start, &l.line.due)
 }
 
 func (l *ledger) unused() {
@@ -162,7 +173,7 @@ func (l *ledger) returned(r *metrics.Record, sendEnd int64) {
 func (l *ledger) report() LoadReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return LoadReport{Due: l.due, Dropped: l.dropped, Idle: l.idle, Late: l.late, Burst: l.burst, Window: l.window,
+	return LoadReport{Due: l.due, Dropped: l.dropped, Idle: l.idle, Missed: l.lost, Late: l.late, Burst: l.burst, Window: l.window,
 		Lateness: l.lateness.Spread(), Ran: l.ran.Spread(),
 		Seconds: Timeline{Width: l.line.width, Due: l.line.due, Sent: l.line.sent, Ended: l.line.ended, Dropped: l.line.dropped}}
 }

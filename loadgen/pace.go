@@ -23,6 +23,9 @@ func (ph *phase) pace() {
 		}
 		ahead := ph.Clock.Now() < at
 		if ph.Clock.Until(ph.issue, at) != nil || ph.issue.Err() != nil {
+			for end := ph.cutOff(); at < end; at = ph.start + arrivals.next() {
+				ph.ledger.missed(at)
+			}
 			return
 		}
 		ph.ledger.arrival(at, ahead)
@@ -45,6 +48,19 @@ func (ph *phase) pace() {
 			next = nil
 		}
 	}
+}
+
+// cutOff is when the time of sending ran out; 0 where the plan's number of requests or sessions was reached, and nothing more was due.
+func (ph *phase) cutOff() int64 {
+	ph.mu.Lock()
+	defer ph.mu.Unlock()
+	if ph.closed || ph.Requests > 0 && ph.sent >= ph.Requests {
+		return 0
+	}
+	if ph.Duration > 0 {
+		return min(ph.sendEnd, ph.start+int64(ph.Duration))
+	}
+	return ph.sendEnd
 }
 
 // replay sends each session at its first turn's time. Where places are missing it waits, and those after it are late.

@@ -115,6 +115,20 @@ func TestAStandStillShowsAsLateness(t *testing.T) {
 	})
 }
 
+// What is still to be sent when the time is over is not sent, and counted.
+func TestArrivalsMissedAtTheEndAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ph := paced(50, 0)
+		ph.Duration = 4*time.Second + time.Millisecond
+		r := newRig(t, steady(10*time.Millisecond, 0), ph)
+		r.deps.Source = &slow{numbered: &numbered{}, at: 100, pause: 5 * time.Second}
+		s := r.run(t.Context()).Phases[0]
+		if l := s.Load; l.Due != 200 || s.Sent != 100 || l.Missed != 100 || l.Dropped != 0 {
+			t.Errorf("%d due, %d sent, %d missed, %d dropped; want 200, 100, 100, 0", l.Due, s.Sent, l.Missed, l.Dropped)
+		}
+	})
+}
+
 // slow is a source whose session at takes a pause to make.
 type slow struct {
 	*numbered

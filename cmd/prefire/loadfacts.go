@@ -21,6 +21,7 @@ func loadFacts(sum *loadgen.Summary) []any {
 		o = append(o,
 			export.Field{Key: "sent", Value: s.Sent}, export.Field{Key: "sent_per_second", Value: perSecond(s.Sent, s)},
 			export.Field{Key: "dropped_at_a_limit", Value: l.Dropped}, export.Field{Key: "nothing_to_send", Value: l.Idle},
+			export.Field{Key: "due_and_not_sent", Value: l.Missed},
 			export.Field{Key: "late", Value: l.Late}, export.Field{Key: "late_means_over_ms", Value: ms(loadgen.LateAfter)},
 			export.Field{Key: "longest_row_of_late_arrivals", Value: l.Burst},
 			export.Field{Key: "sessions", Value: s.Sessions},
@@ -72,6 +73,9 @@ func loadLines(sum *loadgen.Summary) []string {
 			s.Sent, float64(s.Sent)/seconds)
 		if l.Dropped > 0 {
 			line += fmt.Sprintf(", %d DROPPED at a limit on requests in flight", l.Dropped)
+		}
+		if l.Missed > 0 {
+			line += fmt.Sprintf(", %d NOT SENT since this side was behind at the end", l.Missed)
 		}
 		if l.Idle > 0 {
 			line += fmt.Sprintf(", for %d there was nothing to send", l.Idle)
