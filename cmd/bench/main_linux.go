@@ -217,7 +217,7 @@ type measurement struct {
 
 // rowsOf runs all rows.
 func (m *measurement) rowsOf(ctx context.Context, rows []bench.Row) (err error) {
-	if m.control, err = bench.RunControl(ctx, m.clock, bench.DefaultControl()); err != nil {
+	if m.control, err = bench.RunControl(ctx, m.clock, m.sizes.Control()); err != nil {
 		return err
 	}
 	for i := range rows {
@@ -249,7 +249,7 @@ func (m *measurement) round(ctx context.Context, row *bench.Row, n int) (r bench
 			return r, err
 		}
 	}
-	m.control, err = bench.RunControl(ctx, m.clock, bench.DefaultControl())
+	m.control, err = bench.RunControl(ctx, m.clock, m.sizes.Control())
 	r.After = m.control
 	if err != nil {
 		r.Thrown = err.Error()

@@ -28,9 +28,8 @@ const (
 	// stepOverhead is what a step takes beside its load: connections, prewarm, files.
 	stepOverhead = time.Second
 	// calibrationMost is where the search ends by itself: each stream takes a port and a descriptor in both processes.
-	calibrationMost = 8192
-	// A step holds two answers of each stream at least.
-	calibrationStepLeast, calibrationStepMost = 3 * time.Second, 20 * time.Second
+	calibrationMost                           = 8192
+	calibrationStepLeast, calibrationStepMost = 2*calibrationEdge + time.Second, 20 * time.Second
 )
 
 type calibrateFlags struct {
@@ -49,7 +48,7 @@ func calibrateCommand(p process) *cobra.Command {
 lateness of sends and the delay of reads within the limits of the verdicts on the client (docs/trust.md). It runs prefire profile against the
 built-in server in another process on the same machine: they share the cores, so the figure is a floor.
 
-It looks for the number by doubling, then by bisecting to 10 %%. Each step is a few seconds of load, its start left out, judged in %d windows of
+It looks for the number by doubling, then by bisecting to 10 %%. Each step is a few seconds of load, its start left out, judged in %d windows, of
 which three in four must keep every limit; a step in which some do and some do not is tried again, once.
 
 The figure is kept in the user's cache folder, one for each transport, and prefire profile warns before a run of more streams than that. It
@@ -74,7 +73,7 @@ never refuses one.`, calibrationTokens, windowsOfStep),
 	f.StringVar(&o.store, "store", "", "file to keep the figure in; "+calibrationNone+" = nowhere (default: $"+calibrationEnv+
 		", else prefire/calibration.json in the user's cache folder)")
 	f.IntVar(&o.most, "max-streams", calibrationMost, "number of streams at which the search ends")
-	f.DurationVar(&o.step, "step", 4*time.Second, fmt.Sprintf("length of a step's load, %v to %v", calibrationStepLeast, calibrationStepMost))
+	f.DurationVar(&o.step, "step", 2*calibrationEdge+2*time.Second, fmt.Sprintf("length of a step's load, %v to %v", calibrationStepLeast, calibrationStepMost))
 	return cmd
 }
 

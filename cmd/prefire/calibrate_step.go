@@ -17,24 +17,26 @@ import (
 	"prefire/metrics"
 )
 
-// The load of a calibration: each stream gets one token every 20 ms. Answers are short and of unequal length, so that a step of a few seconds
-// sees many first tokens, at times of their own.
+// The load of a calibration: each stream gets one token every 20 ms. Answers are of unequal length, so that streams which begin at once have
+// their later first tokens at times of their own. They are not short: an answer's last token shares its read with the end of the stream more
+// often than not, so that its time is known to one gap, and with 74 gaps on average that keeps the limit of ITL.
 const (
 	calibrationTokens = 50 // a second and stream
 	calibrationITL    = time.Second / calibrationTokens
 	calibrationTTFT   = 100 * time.Millisecond
-	calibrationJitter = 0.2
+	calibrationJitter = 0.1 // the streams do not march in step
 	calibrationISL    = 128
-	calibrationOSL    = 50
-	calibrationOSLStd = 15
-	// settleShare is how much of a step is left out at its start: all streams begin at once, and spread out with their second answers.
-	settleShare = 0.3
-	// tailShare is how much is left out at its end, where requests are cut and only the short ones have ended.
-	tailShare = 0.2
+	calibrationOSL    = 75
+	calibrationOSLStd = 25
+	calibrationAnswer = calibrationTTFT + (calibrationOSL-1)*calibrationITL // of the mean length
+	// calibrationEdge is what is left out of a step at its start, when all streams begin at once, and at its end, where requests are cut.
+	calibrationEdge = calibrationAnswer + 100*time.Millisecond
 	// windowsOfStep is how many windows the rest is judged in, each by itself.
 	windowsOfStep = 6
 	// windowsHeld is the share of them that must keep the limits: a stall of the machine spoils one, too many streams spoil all.
 	windowsHeld = 0.75
+	// windowAnswers is how many first tokens a window must expect before it is judged for having none.
+	windowAnswers = 5
 	// deliveredShare of the asked tokens a second must come, or the streams were not what the figure says.
 	deliveredShare = 0.95
 	// sendLateShare is how late the p99 of sends may be, as a share of the average request latency: so much of a slot's time stands empty.
@@ -124,7 +126,7 @@ func windows(records []stepRecord, length time.Duration) []*window {
 		return all
 	}
 	begin := slices.MinFunc(records, func(a, b stepRecord) int { return cmp.Compare(a.Metadata.Start, b.Metadata.Start) }).Metadata.Start
-	from, whole := settleShare*float64(length), (1-settleShare-tailShare)*float64(length)
+	from, whole := float64(calibrationEdge), float64(length-2*calibrationEdge)
 	at := func(r *stepRecord, ms float64) *window {
 		since := float64(r.Metadata.Start-begin) + ms*1e6
 		if n := int(math.Floor((since - from) / whole * windowsOfStep)); n >= 0 && n < windowsOfStep {
@@ -170,32 +172,40 @@ type figures struct {
 	Rate      float64 `json:"tokens_per_second_per_stream"`
 }
 
-// judge gives a window's figures and the limits it breaks. The limits are those of the verdicts.
-func (w *window) judge() (f figures, broken []limit) {
-	if w.failed > 0 {
+// judge gives a window's figures and the limits it breaks. The limits are those of the verdicts. few says that the step has too few streams
+// for a first token in every window: what is missing is then not judged.
+func (w *window) judge(few bool) (f figures, broken []limit) {
+	switch {
+	case w.failed > 0:
 		return f, []limit{limitErrors}
-	}
-	if w.ttft.Count() == 0 || w.itl.Count() == 0 {
+	case !few && (w.ttft.Count() == 0 || w.itl.Count() == 0):
 		return f, []limit{limitEmpty}
 	}
 	mean := func(s *metrics.Series) float64 { return s.Sum() / float64(s.Count()) }
 	p99 := func(s *metrics.Series) float64 { v, _ := s.Quantile(99); return v }
-	f = figures{TTFTBound: p99(w.ttftSlack), ITLBound: p99(w.itlSlack), GapsLost: float64(w.shared) / float64(max(1, w.gaps)),
-		SendLate: p99(w.sendLate), Receive: p99(w.late), Rate: 1000 / mean(w.itl)}
 	check := func(l limit, fits bool) {
 		if !fits {
 			broken = append(broken, l)
 		}
 	}
-	check(limitTTFT, f.TTFTBound <= ttftLimit(mean(w.ttft)))
-	check(limitITL, itlFits(mean(w.itlSlack), f.ITLBound, mean(w.itl)))
-	check(limitGaps, f.GapsLost <= gapsLostShare)
-	check(limitSend, f.SendLate <= sendLateShare*mean(w.latency))
-	// A token that lies in the kernel for longer than a gap shares its read with the next one.
-	check(limitReceive, f.Receive <= float64(calibrationITL.Milliseconds()))
-	check(limitRate, f.Rate >= deliveredShare*calibrationTokens)
+	if w.ttft.Count() > 0 {
+		f.TTFTBound, f.SendLate, f.Receive = p99(w.ttftSlack), p99(w.sendLate), p99(w.late)
+		check(limitTTFT, f.TTFTBound <= ttftLimit(mean(w.ttft)))
+		check(limitSend, f.SendLate <= sendLateShare*mean(w.latency))
+		// A token that lies in the kernel for longer than a gap shares its read with the next one.
+		check(limitReceive, f.Receive <= ms(int64(calibrationITL)))
+	}
+	if w.itl.Count() > 0 {
+		f.ITLBound, f.GapsLost, f.Rate = p99(w.itlSlack), float64(w.shared)/float64(max(1, w.gaps)), 1000/mean(w.itl)
+		check(limitITL, itlFits(mean(w.itlSlack), f.ITLBound, mean(w.itl)))
+		check(limitGaps, f.GapsLost <= gapsLostShare)
+		check(limitRate, f.Rate >= deliveredShare*calibrationTokens)
+	}
 	return f, broken
 }
+
+// nothing says that there is nothing in the window to judge.
+func (w *window) nothing() bool { return w.failed == 0 && w.ttft.Count() == 0 && w.itl.Count() == 0 }
 
 // step is what came of one number of streams.
 type step struct {
@@ -234,11 +244,17 @@ func readStep(path string) (records []stepRecord, err error) {
 
 // judgeStep judges a step of so many streams by its records. length is the step's.
 func judgeStep(streams int, records []stepRecord, length time.Duration) step {
-	s := step{Streams: streams, Windows: windowsOfStep}
+	s := step{Streams: streams}
 	var all []figures
 	broken := map[limit]int{}
+	expected := float64(streams) * float64(length-2*calibrationEdge) / windowsOfStep / float64(calibrationAnswer)
+	few := expected < windowAnswers
 	for _, w := range windows(records, length) {
-		f, limits := w.judge()
+		if few && w.nothing() {
+			continue
+		}
+		f, limits := w.judge(few)
+		s.Windows++
 		if len(limits) == 0 {
 			s.Fit++
 		}
@@ -250,7 +266,7 @@ func judgeStep(streams int, records []stepRecord, length time.Duration) step {
 		}
 	}
 	s.Figures = middle(all)
-	s.Held = float64(s.Fit) >= windowsHeld*windowsOfStep
+	s.Held = s.Windows > 0 && float64(s.Fit) >= windowsHeld*float64(s.Windows)
 	if !s.Held {
 		s.Limits = slices.Sorted(maps.Keys(broken))
 		slices.SortStableFunc(s.Limits, func(a, b limit) int { return broken[b] - broken[a] })

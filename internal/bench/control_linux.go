@@ -13,18 +13,6 @@ import (
 	"prefire/loadgen/wire/stamp"
 )
 
-// ControlOptions are those of the bare loop: so many connections over the loopback, a chunk of Size bytes on each once every Gap, for Length.
-type ControlOptions struct {
-	Connections int
-	Gap, Length time.Duration
-	Size        int
-}
-
-// DefaultControl is the load of the row chunk-1000, with chunks as long as vLLM's.
-func DefaultControl() ControlOptions {
-	return ControlOptions{Connections: 1000, Gap: 20 * time.Millisecond, Length: 1500 * time.Millisecond, Size: 260}
-}
-
 // RunControl reads paced chunks by epoll and recvmsg with kernel stamps on one thread and does nothing else with them: what any client must
 // spend at least. Beside it runs the timer loop.
 func RunControl(ctx context.Context, clock wire.Clock, o ControlOptions) (c Control, err error) {

@@ -1,6 +1,16 @@
 package bench
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
+
+// ControlOptions are those of the bare loop: so many connections over the loopback, a chunk of Size bytes on each once every Gap, for Length.
+type ControlOptions struct {
+	Connections int
+	Gap, Length time.Duration
+	Size        int
+}
 
 // StallLimit is how late a timer loop may be, in ms, before its round is thrown away: above what a scheduler that has idle cores makes of a
 // sleep, below what spoils a comparison of times.

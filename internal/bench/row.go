@@ -59,6 +59,12 @@ type Sizes struct {
 // DefaultSizes are those of docs/performance.md.
 func DefaultSizes() Sizes { return Sizes{Requests: 4000, Prompts: 20000, Scale: 1} }
 
+// Control is the bare loop's load beside these sizes: that of the row chunk-1000, with chunks as long as vLLM's.
+func (z *Sizes) Control() ControlOptions {
+	return ControlOptions{Connections: max(10, int(1000*z.Scale)), Gap: 20 * time.Millisecond, Size: 260,
+		Length: max(300*time.Millisecond, time.Duration(min(1, z.Scale)*float64(1500*time.Millisecond)))}
+}
+
 // Rows are all rows, in the order of the tables.
 func Rows(z Sizes) []Row {
 	scaled := func(n int) int { return max(1, int(math.Round(float64(n)*z.Scale))) }
