@@ -223,7 +223,7 @@ func (b *bench) promptNotices(s dataset.Stats) []string {
 		config.Length
 	}{{"input", b.cfg.Dataset.Input}, {"output", b.cfg.Dataset.Output}} {
 		if mean := truncated(l.Length); len(b.cfg.Dataset.Mix) == 0 && math.Abs(mean-l.Mean) > 0.02*l.Mean {
-			out = append(out, fmt.Sprintf("%s lengths below 1 are drawn again, as in aiperf: their mean comes to %.0f tokens where %.0f were asked for", l.name, mean, l.Mean))
+			out = append(out, fmt.Sprintf("%s lengths are rounded up, and drawn again below 1, as in aiperf: their mean comes to %.1f tokens where %.1f were asked for", l.name, mean, l.Mean))
 		}
 	}
 	return out

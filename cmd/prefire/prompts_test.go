@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"prefire/internal/config"
 	"prefire/internal/fakellm"
 	"prefire/metrics"
 	"prefire/tokenize"
@@ -277,4 +279,14 @@ func TestGapCauses(t *testing.T) {
 
 func counted(ours, server int64) metrics.Record {
 	return metrics.Record{In: metrics.Known(ours), Usage: metrics.Usage{Prompt: metrics.Known(server)}}
+}
+
+func TestTruncatedMean(t *testing.T) {
+	for _, c := range []struct {
+		mean, stddev, want, within float64
+	}{{100, 0, 100, 0}, {512, 50, 512.5, 0.01}, {20, 50, 48.5, 1}, {100, 100, 129.3, 0.5}} {
+		if got := truncated(config.Length{Mean: c.mean, Stddev: c.stddev}); math.Abs(got-c.want) > c.within {
+			t.Errorf("mean %v with a stddev of %v comes to %v, want %v", c.mean, c.stddev, got, c.want)
+		}
+	}
 }

@@ -60,6 +60,22 @@ func TestAgainstVLLM(t *testing.T) {
 	if sum.TTFT.Max < server {
 		t.Errorf("no TTFT reaches the server's own average: %v ms at most, %v ms", sum.TTFT.Max, server)
 	}
+	lengthsOnVLLM(t, url, model)
+}
+
+// lengthsOnVLLM holds the server's count of every prompt against the length asked for, with the model's own tokenizer and the chat template
+// in the length.
+func lengthsOnVLLM(t *testing.T, url, model string) {
+	t.Helper()
+	for _, isl := range []float64{64, 512, 2048} {
+		dir := t.TempDir()
+		must(t, "profile", "--model", "tiny", "--url", url, "--streaming", "--tokenizer", model, "--apply-chat-template", "--isl", strconv.Itoa(int(isl)), "--osl", "2",
+			"--extra-inputs", "ignore_eos:true", "--concurrency", "2", "--request-count", "10", "--ui", "none", "--artifact-dir", dir)
+		sum, facts := readSummary(t, dir), readPrompts(t, dir)
+		if sum.UsagePrompt.Min != isl || sum.UsagePrompt.Max != isl || sum.ISL.Min != isl || sum.ISL.Max != isl || facts.Server.Compared != 10 {
+			t.Errorf("%v tokens asked for: %v to %v by our count, %v to %v by the server's; %+v", isl, sum.ISL.Min, sum.ISL.Max, sum.UsagePrompt.Min, sum.UsagePrompt.Max, facts)
+		}
+	}
 }
 
 // serveVLLM starts the server on a free port, waits until it answers, and stops it with the test.
