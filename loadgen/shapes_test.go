@@ -472,7 +472,7 @@ func TestConnectionsAreReadyAheadOfNeed(t *testing.T) {
 				if inUse := int64(r.wire.InFlight()); inUse > ready.Load() {
 					t.Errorf("request %d: %d in flight and %d connections ready", n, inUse, ready.Load())
 				}
-				return steady(2990*time.Millisecond, 0)(n, c)
+				return steady(2995*time.Millisecond, 0)(n, c) // between two sends: no end and no start at one time
 			},
 			Open: func(ctx context.Context, _ *wire.Target, n int, _ wire.Probe) ([]wire.ConnFacts, error) {
 				err := r.clock.Until(ctx, r.clock.Now()+20*msec)

@@ -104,9 +104,9 @@ func TestInputsDoNotWaitForever(t *testing.T) {
 
 // Past the size of the file nothing is copied any more, however slow the disk.
 func TestInputsAreBounded(t *testing.T) {
-	f := &inputsFile{pending: map[place]input{}}
+	body := make([]byte, 1<<10)
+	f := &inputsFile{pending: map[place]input{}, copied: export.InputsLimit - 16<<10}
 	f.cond = sync.NewCond(&f.mu)
-	body := make([]byte, 16<<20)
 	for seq := range int64(20) {
 		f.add(loadgen.Stream{}, seq, "s", body)
 	}
