@@ -22,18 +22,11 @@ func (ph *phase) pace() {
 			next, turns = ph.nextReady("")
 		}
 		ahead := ph.Clock.Now() < at
-		if ph.Clock.Until(ph.issue, at) != nil || ph.issue.Err() != nil {
-			for end := ph.cutOff(); at < end; at = ph.start + arrivals.next() {
-				ph.ledger.missed(at)
-			}
-			return
-		}
-		ph.ledger.arrival(at, ahead)
-		switch w := ph.nextDue(); {
-		case w != nil:
-			if !ph.continues(w, at) {
-				return
-			}
+		sent := ph.Clock.Until(ph.issue, at) == nil && ph.issue.Err() == nil
+		switch w := (*worker)(nil); {
+		case !sent:
+		case ph.takeDue(&w):
+			sent = ph.continues(w, at)
 		case next == nil:
 			ph.ledger.unused()
 		case !ph.slots.try():
@@ -42,11 +35,17 @@ func (ph *phase) pace() {
 			ph.slots.release()
 			ph.ledger.drop(at)
 		default:
-			if !ph.starts(next, turns, at) {
-				return
+			if sent = ph.starts(next, turns, at); sent {
+				next = nil
 			}
-			next = nil
 		}
+		if !sent {
+			for end := ph.cutOff(); at < end; at = ph.start + arrivals.next() {
+				ph.ledger.missed(at)
+			}
+			return
+		}
+		ph.ledger.arrival(at, ahead)
 	}
 }
 
@@ -85,25 +84,27 @@ func (ph *phase) replay() {
 // startsAt starts a session at its time, or once there are places for it.
 func (ph *phase) startsAt(w *worker, turns int, at int64) bool {
 	ahead := ph.Clock.Now() < at
-	if ph.Clock.Until(ph.issue, at) != nil || ph.issue.Err() != nil {
+	if ph.Clock.Until(ph.issue, at) != nil || ph.issue.Err() != nil || !ph.startsWithPlaces(w, turns, at) {
 		dismiss(w)
+		if at < ph.cutOff() {
+			ph.ledger.missed(at)
+		}
 		return false
 	}
 	ph.ledger.arrival(at, ahead)
+	return true
+}
+
+// startsWithPlaces waits for a session's places, and starts it.
+func (ph *phase) startsWithPlaces(w *worker, turns int, at int64) bool {
 	if ph.slots.acquire(ph.issue) != nil {
-		dismiss(w)
 		return false
 	}
 	if ph.run.prefill.acquire(ph.issue) != nil {
 		ph.slots.release()
-		dismiss(w)
 		return false
 	}
-	if !ph.starts(w, turns, at) {
-		dismiss(w)
-		return false
-	}
-	return true
+	return ph.starts(w, turns, at)
 }
 
 // starts gives a session that is ready its permit; its places are taken.
@@ -186,16 +187,15 @@ func (ph *phase) join(w *worker) bool {
 	return true
 }
 
-// nextDue is the worker whose turn has been due for longest; nil = none.
-func (ph *phase) nextDue() *worker {
+// takeDue takes the worker whose turn has been due for longest. It reports false where there is none.
+func (ph *phase) takeDue(w **worker) bool {
 	ph.mu.Lock()
 	defer ph.mu.Unlock()
 	if len(ph.due) == 0 {
-		return nil
+		return false
 	}
-	w := ph.due[0]
-	ph.due = ph.due[1:]
-	return w
+	*w, ph.due = ph.due[0], ph.due[1:]
+	return true
 }
 
 // paceEnds sends everyone home: no arrival comes any more. Sessions that send by a clock of their own go on.
