@@ -118,14 +118,19 @@ func (s *scenario) run(t *testing.T, aiperf, prefire, vocabulary string) []diffe
 		}
 		urls = strings.NewReplacer("URL2", proxies[len(proxies)-1].url(), "URL", proxies[0].url())
 	}
-	file := filepath.Join(dir, "run.yaml")
-	if err := os.WriteFile(file, []byte(urls.Replace(s.config)), 0o600); err != nil {
-		t.Fatal(err)
+	file, input := filepath.Join(dir, "run.yaml"), filepath.Join(dir, "input.jsonl")
+	for path, text := range map[string]string{file: strings.ReplaceAll(urls.Replace(s.config), "INPUT", input), input: s.input} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	args := []string{"profile"}
 	for _, a := range s.args {
-		if a == "FILE" {
+		switch a {
+		case "FILE":
 			a = file
+		case "INPUT":
+			a = input
 		}
 		args = append(args, urls.Replace(a))
 	}
@@ -157,7 +162,7 @@ func (s *scenario) run(t *testing.T, aiperf, prefire, vocabulary string) []diffe
 			}
 			o.sent = append(o.sent, sent...)
 		}
-		f, err := read(o, s.shape)
+		f, err := read(o, s.shape, s.verbatim)
 		if err != nil {
 			t.Fatalf("%s: %v\n%s%s", name, err, out, stderr.String())
 		}

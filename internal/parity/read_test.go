@@ -29,8 +29,8 @@ var stable = regexp.MustCompile(`^(request_count|error_request_count|completed_r
 // uncounted are the metrics whose number of values depends on how chunks fell into reads.
 var uncounted = []string{"inter_chunk_latency", "time_to_second_token", "inter_token_latency", "output_token_throughput_per_user"}
 
-// read turns a run into facts. shape leaves out all values that a mean or a clock decides.
-func read(o outcome, shape bool) (*facts, error) {
+// read turns a run into facts. shape leaves out all values that a mean or a clock decides; verbatim takes the prompts of the bodies as they are.
+func read(o outcome, shape, verbatim bool) (*facts, error) {
 	f := newFacts()
 	f.set("exit", fmt.Sprint(o.code))
 	out := filepath.Join(o.dir, "out")
@@ -61,7 +61,7 @@ func read(o outcome, shape bool) (*facts, error) {
 		return nil, err
 	}
 	readFooter(f, o.stdout)
-	readWire(f, o, shape)
+	readWire(f, o, shape, verbatim)
 	return f, nil
 }
 
@@ -357,7 +357,7 @@ func readFooter(f *facts, stdout string) {
 var content = regexp.MustCompile(`"x_request_id": ?"([^"]+)"`)
 
 // readWire takes what the server was sent. The run's own requests are those that have a record; the rest is named apart.
-func readWire(f *facts, o outcome, shape bool) {
+func readWire(f *facts, o outcome, shape, verbatim bool) {
 	own := map[string]bool{}
 	records, _ := filepath.Glob(filepath.Join(o.dir, "out", "*.jsonl"))
 	for _, name := range records {
@@ -385,7 +385,10 @@ func readWire(f *facts, o outcome, shape bool) {
 			}
 			f.add("wire/header/"+name, mask(v))
 		}
-		body := maskPrompts(q.body)
+		body := string(q.body)
+		if !verbatim {
+			body = maskPrompts(q.body)
+		}
 		if shape {
 			body = regexp.MustCompile(`("max_[a-z_]*tokens":)\d+`).ReplaceAllString(body, "${1}9")
 		}

@@ -14,8 +14,11 @@ type scenario struct {
 	ours    []string // prefire alone
 	config  string   // the config file's text, with URL in it
 	server  fakellm.Options
-	servers int  // how many; 0 = 1, -1 = an address where nothing listens
-	shape   bool // values depend on chance or on the clock: keys, units and orders alone are compared
+	servers int    // how many; 0 = 1, -1 = an address where nothing listens
+	input   string // text of the dataset's file, for which INPUT stands
+	// verbatim: prompts are compared too, for both programs send the same.
+	verbatim bool
+	shape    bool // values depend on chance or on the clock: keys, units and orders alone are compared
 }
 
 func scenarios() []scenario {
@@ -30,6 +33,10 @@ func scenarios() []scenario {
 	stream := func(more ...string) []string {
 		return append([]string{"--model", "test-model", "--url", "URL", "--streaming", "--tokenizer", "builtin", "--isl", "48", "--osl", "8",
 			"--random-seed", "11", "--ui", "none", "--no-server-metrics", "--no-gpu-telemetry"}, more...)
+	}
+	file := func(format string, more ...string) []string {
+		return append([]string{"--model", "test-model", "--url", "URL", "--streaming", "--tokenizer", "builtin", "--random-seed", "11", "--ui", "none",
+			"--no-server-metrics", "--no-gpu-telemetry", "--input-file", "INPUT", "--custom-dataset-type", format}, more...)
 	}
 	return []scenario{
 		{name: "streamed, one session", server: fast, args: stream("--concurrency", "1", "--request-count", "6")},
@@ -67,6 +74,19 @@ func scenarios() []scenario {
 			"--request-cancellation-delay", "0.1")},
 		{name: "smoothness without gamma", server: fast, args: stream("--arrival-smoothness", "2")},
 		{name: "prefill limit above concurrency", server: fast, args: stream("--concurrency", "2", "--prefill-concurrency", "3")},
+		{name: "file of prompts", server: fast, verbatim: true, shape: true, args: file("single_turn", "--request-count", "6"), input: `
+{"text":"What is \u00e9 <b>?", "output_length": 3, "extra": {"temperature": 0, "min_tokens": 2}}
+{"texts":["one","","two"],"role":"system"}
+{"text":"first of two","session_id":"s"}
+{"texts":[{"name":"a","contents":["x"]},{"name":"b","contents":["y","z"]}], "unknown": 1}
+
+{"text":"second of two","session_id":"s","output_length":5}
+`},
+		{name: "file of conversations", server: fast, verbatim: true, shape: true, args: file("multi_turn", "--num-sessions", "3", "--osl", "4"), input: `
+{"session_id":"one","turns":[{"role":"system","text":"be nice"},{"text":"Hi"},{"text":"More","delay":20,"output_length":2}]}
+{"turns":[{"text":"a"},{"text":"b","extra":{"top_p":0.5}}]}
+{"session_id":"three","turns":[{"texts":["c","d"]}]}
+`},
 		{name: "sessions, few prompts", server: fast, args: stream("--num-conversations", "6", "--num-dataset-entries", "3")},
 	}
 }
