@@ -60,7 +60,7 @@ func (f *Fitter) fromBank(dst []byte, start int, suffix []byte, n int, number ui
 	}
 	// The tail's own full stop and the suffix are the rest.
 	tail := len(dst)
-	if dst, ok = f.grow(dst, tail, suffix, left, "", rng); !ok || dst[tail] != ' ' || !isASCIILetter(dst[tail+1]) {
+	if dst, ok = f.grow(dst, tail, suffix, left, f.style.sentences, rng); !ok || dst[tail] != ' ' || !isASCIILetter(dst[tail+1]) {
 		return dst[:open], nil, false
 	}
 	if number%sampleEvery == 0 {

@@ -209,9 +209,7 @@ func (f *Fitter) FitNumbered(dst, prefix, suffix []byte, n int, number uint64, r
 			return text, OpeningWords, err
 		}
 	}
-	first := picker{rng: rng}
-	pattern := f.style.afterOpening[first.below(len(f.style.afterOpening))]
-	if text, ok := f.grow(dst, start, suffix, n, pattern, rng); ok {
+	if text, ok := f.grow(dst, start, suffix, n, f.style.afterOpening, rng); ok {
 		return text, OpeningWords, nil
 	}
 	for words := OpeningWords; words >= 0; words-- {
@@ -235,17 +233,18 @@ const (
 	few       = 6
 )
 
-// grow puts sentences, the first of them of pattern, after dst, until the text from start on has n tokens with a full stop and the suffix
+// grow puts sentences, the first of them of one of patterns, after dst, until the text from start on has n tokens with a full stop and the suffix
 // after them. It reports false where there is no room for that, or no such text was found; dst is then unchanged in the part before its
 // length.
-func (f *Fitter) grow(dst []byte, start int, suffix []byte, n int, pattern string, rng *rand.Rand) ([]byte, bool) {
+func (f *Fitter) grow(dst []byte, start int, suffix []byte, n int, patterns []string, rng *rand.Rand) ([]byte, bool) {
 	open := len(dst)
 	count := func(text []byte) int { return f.tok.Count(append(append(text, f.style.stop...), suffix...)[start:]) }
 	bare := count(dst)
 	if bare > n {
 		return dst[:open], false
 	}
-	p := prose{f: f, pick: picker{rng: rng}, pattern: pattern}
+	p := prose{f: f, pick: picker{rng: rng}}
+	p.pattern = patterns[p.pick.below(len(patterns))]
 	dst = p.append(dst, n-bare)
 	for range growTries {
 		now := count(dst)
