@@ -46,7 +46,7 @@ func rowNamed(t *testing.T, name string) Row {
 }
 
 func TestTheFiguresOfARow(t *testing.T) {
-	compared := &Comparison{Matched: 10, TTFT: Errors{Count: 10, Avg: 1, P99: 2, Max: 3, Stated: true, Exact: 9, Outside: 1}, ITL: Errors{Count: 10, Avg: 4, P99: 5, Max: 6, Stated: true}}
+	compared := &Comparison{Matched: 10, Held: 7, TTFT: Errors{Count: 10, Avg: 1, P99: 2, Max: 3, Stated: true, Exact: 9, Outside: 1, Apart: 8, ExactApart: 6}, ITL: Errors{Count: 10, Avg: 4, P99: 5, Max: 6, Stated: true}}
 	unstated := &Comparison{Matched: 8, TTFT: Errors{Count: 8, Avg: 1, P99: 2, Max: 3}, ITL: Errors{Count: 8, Avg: 4, P99: 5, Max: 6}}
 	for _, c := range []struct {
 		row  string
@@ -56,8 +56,8 @@ func TestTheFiguresOfARow(t *testing.T) {
 		{"request", []Run{{CPU: 0.7, OK: 1000, PeakRSS: 40}, {CPU: 1.6, OK: 4000, PeakRSS: 50}}, []string{"0.300", "0.400", "50"}},
 		{"chunk-1000", []Run{{CPU: 1, OK: 1000, Tokens: 64, PeakRSS: 40}, {CPU: 1.64, OK: 1000, Tokens: 192}}, []string{"5.00", "40"}},
 		{"start", []Run{{First: 0.123}}, []string{"0.123", "-"}},
-		{"truth-200", []Run{{Comparison: compared}}, []string{"1.000", "2.000", "3.000", "90.00", "1", "4.0000", "5.0000", "6.0000", "0", "10"}},
-		{"truth-200", []Run{{Comparison: unstated}}, []string{"1.000", "2.000", "3.000", "-", "-", "4.0000", "5.0000", "6.0000", "-", "8"}},
+		{"truth-200", []Run{{Comparison: compared}}, []string{"1.000", "2.000", "3.000", "90.00", "75.00", "1", "4.0000", "5.0000", "6.0000", "0", "10", "7"}},
+		{"truth-200", []Run{{Comparison: unstated}}, []string{"1.000", "2.000", "3.000", "-", "-", "-", "4.0000", "5.0000", "6.0000", "-", "8", "0"}},
 		{"prompts", []Run{{Prompts: 1000, Wall: 0.5, CPU: 0.8, PeakRSS: 99}}, []string{"2000", "0.800", "50", "99"}},
 	} {
 		row := rowNamed(t, c.row)

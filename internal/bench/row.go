@@ -135,12 +135,16 @@ func Rows(z Sizes) []Row {
 				truth("exact, %", "%.2f", func(c *Comparison) float64 {
 					return stated(&c.TTFT, 100*float64(c.TTFT.Exact)/float64(c.TTFT.Count))
 				}),
+				truth("exact of those apart, %", "%.2f", func(c *Comparison) float64 {
+					return stated(&c.TTFT, 100*float64(c.TTFT.ExactApart)/float64(c.TTFT.Apart))
+				}),
 				truth("outside its bound", "%.0f", func(c *Comparison) float64 { return stated(&c.TTFT, float64(c.TTFT.Outside)) }),
 				truth("ITL error, ms avg", "%.4f", func(c *Comparison) float64 { return c.ITL.Avg }),
 				truth("p99", "%.4f", func(c *Comparison) float64 { return c.ITL.P99 }),
 				truth("max", "%.4f", func(c *Comparison) float64 { return c.ITL.Max }),
 				truth("outside its bound", "%.0f", func(c *Comparison) float64 { return stated(&c.ITL, float64(c.ITL.Outside)) }),
 				truth("requests", "%.0f", func(c *Comparison) float64 { return float64(c.Matched) }),
+				truth("held by TCP", "%.0f", func(c *Comparison) float64 { return float64(c.Held) }),
 			}})
 	}
 	return append(rows, Row{Name: "prompts", Title: "Making prompts of 8,192 tokens, exact", Prompts: max(1, int(float64(z.Prompts)*z.Scale)), ISL: 8192,

@@ -30,7 +30,14 @@ type Truth struct {
 	FirstLow, FirstHigh int64
 	ITLLow, ITLHigh     float64 // NaN for an answer of one chunk
 	Chunks              int     // that carried text
+	// Held says that TCP held back the first or the last write, so that it reached the client some unknown time after: a bound is infinite.
+	Held bool
+	// Apart says that the server wrote the second chunk Separate or more after the first: what a server writes together no client can tell apart.
+	Apart bool
 }
+
+// Separate is how far apart two writes are that a client can be asked to tell apart, in ns.
+const Separate = 500_000
 
 // TruthOf takes the truth out of the log's entry of a streamed answer; false where it has no text.
 func TruthOf(e *fakellm.Entry) (t Truth, ok bool) {
@@ -40,8 +47,11 @@ func TruthOf(e *fakellm.Entry) (t Truth, ok bool) {
 		if w.Kind != fakellm.WriteContent && w.Kind != fakellm.WriteFinish {
 			continue
 		}
-		if t.Chunks == 0 {
-			first = w
+		switch t.Chunks {
+		case 0:
+			first, t.Apart = w, true
+		case 1:
+			t.Apart = w.BeforeNS-first.AfterNS >= Separate
 		}
 		last = w
 		t.Chunks++
@@ -56,6 +66,16 @@ func TruthOf(e *fakellm.Entry) (t Truth, ok bool) {
 		n := float64(t.Chunks - 1)
 		t.ITLLow, t.ITLHigh = float64(last.BeforeNS-first.AfterNS)/n, float64(last.AfterNS-first.BeforeNS)/n
 	}
+	if first.Held {
+		t.FirstHigh, t.TTFTHigh = math.MaxInt64, math.Inf(1)
+		if t.Chunks > 1 {
+			t.ITLLow = math.Inf(-1)
+		}
+	}
+	if last.Held && t.Chunks > 1 {
+		t.ITLHigh = math.Inf(1)
+	}
+	t.Held = first.Held || last.Held
 	return t, true
 }
 
@@ -95,15 +115,20 @@ type Errors struct {
 	Stated  bool `json:"states_bounds"`
 	Exact   int  `json:"exact"`
 	Outside int  `json:"outside_bound"`
+	// Apart is how many of the requests had their first two chunks written apart, ExactApart how many of those state no uncertainty.
+	Apart      int `json:"apart"`
+	ExactApart int `json:"exact_apart"`
 }
 
 // Comparison is a run held against the server's log.
 type Comparison struct {
 	Matched int `json:"matched"`
 	// Unmatched requests are not in the log, or there more than once.
-	Unmatched int    `json:"unmatched"`
-	TTFT      Errors `json:"ttft"`
-	ITL       Errors `json:"itl"`
+	Unmatched int `json:"unmatched"`
+	// Held requests had a write that TCP held back: their errors are against the times before it alone.
+	Held int    `json:"held"`
+	TTFT Errors `json:"ttft"`
+	ITL  Errors `json:"itl"`
 }
 
 // Compare holds every request against the log's entry of the same X-Request-ID.
@@ -118,11 +143,14 @@ func Compare(measured []Measured, log map[string]Truth) Comparison {
 			continue
 		}
 		c.Matched++
+		if t.Held {
+			c.Held++
+		}
 		if !math.IsNaN(m.TTFT) {
-			ttft.add(Distance(m.TTFT, t.TTFTLow, t.TTFTHigh), m.Stated, m.TTFTBound == 0, m.Stated && outsideTTFT(m, &t))
+			ttft.add(Distance(m.TTFT, t.TTFTLow, t.TTFTHigh), m.Stated, m.TTFTBound == 0, m.Stated && outsideTTFT(m, &t), t.Apart)
 		}
 		if !math.IsNaN(m.ITL) && t.Chunks > 1 {
-			itl.add(Distance(m.ITL, t.ITLLow, t.ITLHigh), m.Stated, m.ITLBound == 0, m.Stated && outsideITL(m, &t))
+			itl.add(Distance(m.ITL, t.ITLLow, t.ITLHigh), m.Stated, m.ITLBound == 0, m.Stated && outsideITL(m, &t), t.Apart)
 		}
 	}
 	c.TTFT, c.ITL = ttft.errors(), itl.errors()
@@ -135,9 +163,11 @@ type gathered struct {
 	sizes          []float64
 	stated         bool
 	exact, outside int
+
+	apart, exactApart int
 }
 
-func (g *gathered) add(err float64, stated, exact, outside bool) {
+func (g *gathered) add(err float64, stated, exact, outside, apart bool) {
 	g.signed += err
 	g.sizes = append(g.sizes, math.Abs(err))
 	g.stated = g.stated || stated
@@ -146,6 +176,12 @@ func (g *gathered) add(err float64, stated, exact, outside bool) {
 	}
 	if outside {
 		g.outside++
+	}
+	if apart {
+		g.apart++
+		if stated && exact {
+			g.exactApart++
+		}
 	}
 }
 
@@ -160,7 +196,7 @@ func (g *gathered) errors() Errors {
 	}
 	const ms = 1e6
 	return Errors{Count: n, Mean: g.signed / float64(n) / ms, Avg: sum / float64(n) / ms, P99: Percentile(g.sizes, 99) / ms,
-		Max: Percentile(g.sizes, 100) / ms, Stated: g.stated, Exact: g.exact, Outside: g.outside}
+		Max: Percentile(g.sizes, 100) / ms, Stated: g.stated, Exact: g.exact, Outside: g.outside, Apart: g.apart, ExactApart: g.exactApart}
 }
 
 // ReadLog reads the log of prefire mock: the truth of each streamed answer that has an X-Request-ID of its own, and the time at which the

@@ -27,13 +27,26 @@ func entry(id string, at ...int64) fakellm.Entry {
 func TestTheTruthOfAnEntry(t *testing.T) {
 	e := entry("a", 5000, 6000, 9000)
 	got, ok := TruthOf(&e)
-	want := Truth{TTFTLow: 5_000_000, TTFTHigh: 5_010_000, FirstLow: 6_000_000, FirstHigh: 6_010_000, ITLLow: 1_995_000, ITLHigh: 2_005_000, Chunks: 3}
+	want := Truth{TTFTLow: 5_000_000, TTFTHigh: 5_010_000, FirstLow: 6_000_000, FirstHigh: 6_010_000, ITLLow: 1_995_000, ITLHigh: 2_005_000, Chunks: 3, Apart: true}
 	if !ok || got != want {
 		t.Errorf("%+v (%v), want %+v", got, ok, want)
 	}
 	e = entry("a", 5000)
 	if got, ok := TruthOf(&e); !ok || got.Chunks != 1 || !math.IsNaN(got.ITLLow) || !math.IsNaN(got.ITLHigh) || got.TTFTHigh != 5_010_000 {
 		t.Errorf("one chunk: %+v (%v)", got, ok)
+	}
+	// Chunks that the server wrote together cannot be told apart by anyone; what TCP held back has no upper bound.
+	e = entry("a", 5000, 5100, 9000)
+	if got, _ := TruthOf(&e); got.Apart {
+		t.Errorf("90 µs between two writes: %+v", got)
+	}
+	e.Writes[2].Held = true
+	if got, _ := TruthOf(&e); !got.Held || got.TTFTLow != 5_000_000 || !math.IsInf(got.TTFTHigh, 1) || !math.IsInf(got.ITLLow, -1) || got.ITLHigh != 2_005_000 {
+		t.Errorf("the first write held: %+v", got)
+	}
+	e.Writes[2].Held, e.Writes[4].Held = false, true
+	if got, _ := TruthOf(&e); !got.Held || got.TTFTHigh != 5_010_000 || got.ITLLow != 1_995_000 || !math.IsInf(got.ITLHigh, 1) {
+		t.Errorf("the last write held: %+v", got)
 	}
 	e = entry("a")
 	if got, ok := TruthOf(&e); ok {
@@ -78,6 +91,16 @@ func TestCompare(t *testing.T) {
 	want = Errors{Count: 3, Mean: -0.995 / 3, Avg: 2.985 / 3, Max: 1.99, Exact: 2, Outside: 1}
 	if g := c.ITL; g.Count != want.Count || !same(g.Mean, want.Mean) || !same(g.Avg, want.Avg) || !same(g.Max, want.Max) || g.Exact != want.Exact || g.Outside != want.Outside {
 		t.Errorf("ITL %+v, want %+v", g, want)
+	}
+	if g := c.TTFT; c.Held != 0 || g.Apart != 4 || g.ExactApart != 2 {
+		t.Errorf("%d held; %d of 4 apart, %d of them exact; want 0, 4, 2", c.Held, g.Apart, g.ExactApart)
+	}
+	late := truth
+	late.Held, late.TTFTHigh, late.FirstHigh, late.ITLHigh = true, math.Inf(1), math.MaxInt64, math.Inf(1)
+	h := Compare([]Measured{{ID: "a", Stated: true, Start: start, TTFT: 9_000_000, ITL: 9_000_000}, {ID: "a", Stated: true, Start: start, TTFT: 4_000_000, ITL: 1_000}},
+		map[string]Truth{"a": late})
+	if h.Held != 2 || h.TTFT.Outside != 1 || h.ITL.Outside != 1 || h.TTFT.Max != 1 || h.ITL.Max != 1.994 {
+		t.Errorf("held back: %+v; want only what lies before the write outside", h)
 	}
 	// A tool that states nothing is not outside of anything.
 	c = Compare([]Measured{{ID: "a", TTFT: 99_000_000, ITL: 99_000_000}}, log)
