@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	"prefire/internal/fakellm"
 )
@@ -32,6 +33,9 @@ type Truth struct {
 	Chunks              int     // that carried text
 	// Held says that TCP held back the first or the last write, so that it reached the client some unknown time after: a bound is infinite.
 	Held bool
+	// Multiplexed says that other requests share the connection: the server may have read several at once, and then its stamp is that of the
+	// last, so that it is not known when this one arrived.
+	Multiplexed bool
 	// Apart says that the server wrote the second chunk Separate or more after the first: what a server writes together no client can tell apart.
 	Apart bool
 }
@@ -75,7 +79,7 @@ func TruthOf(e *fakellm.Entry) (t Truth, ok bool) {
 	if last.Held && t.Chunks > 1 {
 		t.ITLHigh = math.Inf(1)
 	}
-	t.Held = first.Held || last.Held
+	t.Held, t.Multiplexed = first.Held || last.Held, strings.HasPrefix(e.Protocol, "HTTP/2")
 	return t, true
 }
 
@@ -97,6 +101,15 @@ const Grain = 5000
 func outsideTTFT(m *Measured, t *Truth) bool {
 	at := float64(m.Start) + m.TTFT
 	return at < float64(t.FirstLow)-Grain || at-m.TTFTBound > float64(t.FirstHigh)+Grain
+}
+
+// errorOfTTFT is how far a TTFT is off, in ns. It counts from the request's arrival, so that a late start is an error too; on a shared
+// connection, where that is not known, from the start that m states, if it does.
+func errorOfTTFT(m *Measured, t *Truth) float64 {
+	if t.Multiplexed && m.Stated {
+		return Distance(float64(m.Start)+m.TTFT, float64(t.FirstLow), float64(t.FirstHigh))
+	}
+	return Distance(m.TTFT, t.TTFTLow, t.TTFTHigh)
 }
 
 func outsideITL(m *Measured, t *Truth) bool {
@@ -147,7 +160,7 @@ func Compare(measured []Measured, log map[string]Truth) Comparison {
 			c.Held++
 		}
 		if !math.IsNaN(m.TTFT) {
-			ttft.add(Distance(m.TTFT, t.TTFTLow, t.TTFTHigh), m.Stated, m.TTFTBound == 0, m.Stated && outsideTTFT(m, &t), t.Apart)
+			ttft.add(errorOfTTFT(m, &t), m.Stated, m.TTFTBound == 0, m.Stated && outsideTTFT(m, &t), t.Apart)
 		}
 		if !math.IsNaN(m.ITL) && t.Chunks > 1 {
 			itl.add(Distance(m.ITL, t.ITLLow, t.ITLHigh), m.Stated, m.ITLBound == 0, m.Stated && outsideITL(m, &t), t.Apart)

@@ -102,6 +102,14 @@ func TestCompare(t *testing.T) {
 	if h.Held != 2 || h.TTFT.Outside != 1 || h.ITL.Outside != 1 || h.TTFT.Max != 1 || h.ITL.Max != 1.994 {
 		t.Errorf("held back: %+v; want only what lies before the write outside", h)
 	}
+	// On a shared connection the server does not know when a request came: the error is that of the first token's arrival.
+	shared := truth
+	shared.Multiplexed, shared.TTFTLow, shared.TTFTHigh = true, 0, 1
+	h = Compare([]Measured{{ID: "a", Stated: true, Start: start, TTFT: 5_015_000, ITL: 2_000_000}, {ID: "a", Stated: true, Start: start, TTFT: 6_020_000, ITL: 2_000_000}},
+		map[string]Truth{"a": shared})
+	if h.TTFT.Count != 2 || h.TTFT.Max != 1 || h.TTFT.Avg != 0.5 {
+		t.Errorf("a shared connection: %+v, want errors of 0 and 1 ms", h.TTFT)
+	}
 	// A tool that states nothing is not outside of anything.
 	c = Compare([]Measured{{ID: "a", TTFT: 99_000_000, ITL: 99_000_000}}, log)
 	if c.TTFT.Stated || c.TTFT.Outside != 0 || c.TTFT.Exact != 0 || c.ITL.Outside != 0 || !same(c.TTFT.Max, 93.99) {
