@@ -45,6 +45,7 @@ type intake struct {
 	tail   Stamp  // of the last Data
 	exact  bool   // the last Data was the last of its read
 	shared bool   // the last Data's read has completed a content event already
+	fell   uint64 // the last read whose stamp was replaced
 }
 
 type mode uint8
@@ -74,7 +75,7 @@ func (c *Call) Restart() {
 	in.dec.Reset()
 	in.body = in.body[:0]
 	in.mode, in.first, in.failed = modeStream, false, nil
-	in.tail, in.exact, in.shared = Stamp{}, false, false
+	in.tail, in.exact, in.shared, in.fell = Stamp{}, false, false, 0
 }
 
 // Head takes the head of the final response (not 1xx). reason may be empty.
@@ -344,7 +345,10 @@ func (c *Call) verdict(err *Error) *Error {
 func (c *Call) bounded(s *Stamp) int64 {
 	if s.Kernel && (s.At > s.User || s.At < c.Facts.FirstWrite) {
 		s.At, s.Kernel, s.fell = s.User, false, true
-		c.Facts.StampsFell++
+		if in := &c.intake; s.Read == 0 || s.Read != in.fell {
+			in.fell = s.Read
+			c.Facts.StampsFell++
+		}
 	}
 	return s.At
 }

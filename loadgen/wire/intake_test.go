@@ -165,6 +165,25 @@ func TestStampsOfEvents(t *testing.T) {
 	}
 }
 
+// A read has one stamp, however many parts of the answer are in it.
+func TestAReplacedStampCountsOnce(t *testing.T) {
+	c := newCall(nil)
+	for read := range uint64(2) {
+		s := wire.Stamp{At: 99, User: 9000, Read: 7 + read, Kernel: true}
+		if read == 0 {
+			c.Head(200, "", "text/event-stream", s)
+		}
+		for _, last := range []bool{false, true} {
+			if err := c.Data([]byte(wiretest.Event("c:a")), s, last); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if f := &c.Facts; f.StampsFell != 2 || len(c.Chunks) != 4 || c.Chunks[3].Flags&wire.StampFell == 0 {
+		t.Errorf("StampsFell = %d of 2 reads, chunks %v", f.StampsFell, c.Chunks)
+	}
+}
+
 func TestWholeAnswerHasTheTimeOfItsLastByte(t *testing.T) {
 	c := newCall(nil)
 	c.Head(200, "", "application/json", at(1))

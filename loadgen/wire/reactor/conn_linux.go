@@ -13,6 +13,7 @@ import (
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/http1"
 	"prefire/loadgen/wire/pooling"
+	"prefire/loadgen/wire/stamp"
 )
 
 // conn is one connection, from its dial on.
@@ -39,7 +40,7 @@ type conn struct {
 
 	reads   uint64
 	empty   int64 // when the connection was last seen empty; 0 = never
-	last    int64 // arrival of the last read
+	order   int64 // what the next read's stamp is held against
 	unread  bool  // in the loop's list of those to read
 	unsent  bool  // in the loop's list of those to write
 	hungUp  bool  // the other side has closed: what is left is read up to the end, for no event will tell of it
@@ -200,9 +201,7 @@ func (c *conn) read() {
 	}
 	c.reads++
 	s.Empty, s.Read = c.empty, c.reads
-	// A connection's bytes arrive in order; only the conversion of their stamps to the run's clock moves, by microseconds.
-	s.At = max(s.At, c.last)
-	c.last = s.At
+	c.order = stamp.Order(&s, c.order)
 	drained := n < len(l.buf)
 	if drained {
 		// That was after before, so before never makes a later event's bound too narrow.

@@ -40,6 +40,7 @@ type Conn struct {
 	clock wire.Clock
 	raw   raw
 	last  wire.Stamp
+	order int64 // what the next stamp is held against
 	reads uint64
 	empty int64 // when the connection was last seen empty; 0 = never
 	full  bool  // the last read filled its buffer: more may have been there
@@ -83,13 +84,24 @@ func (c *Conn) Read(p []byte) (int, error) {
 func (c *Conn) took(n, room int, before int64, s wire.Stamp) {
 	c.reads++
 	s.Empty, s.Read = c.empty, c.reads
-	// A connection's bytes arrive in order; only the conversion of their stamps to the run's clock moves, by microseconds.
-	s.At = max(s.At, c.last.At)
+	c.order = Order(&s, c.order)
 	c.last = s
 	c.full = n == room
 	if !c.full {
 		c.empty = before
 	}
+}
+
+// Order holds the stamp of a read against last, that of the reads before, and returns what the next one is held against. A connection's bytes
+// arrive in order: a stamp before the last one is moved up to it, be it that the conversion to the run's clock moved by microseconds, or
+// that the bytes had to wait for lost ones before them. A stamp after its read shows that the wall clock was set; it is left to [wire.Call],
+// which takes the time of the read in its place, and binds none that follow.
+func Order(s *wire.Stamp, last int64) int64 {
+	if !s.Kernel || s.At > s.User {
+		return last
+	}
+	s.At = max(s.At, last)
+	return s.At
 }
 
 // Write writes, and stamps the time before the first write since Mark and after the last.

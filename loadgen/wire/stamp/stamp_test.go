@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/fake"
 	"prefire/loadgen/wire/stamp"
 	"prefire/loadgen/wire/wiretest"
@@ -116,6 +117,30 @@ func TestEmpty(t *testing.T) {
 	<-got
 	if s := in.Last(); s.Empty < before || s.Empty > s.User {
 		t.Errorf("after waiting: %+v, began to wait after %d", s, before)
+	}
+}
+
+// Stamps stand in the order of their reads. One that shows that the wall clock was set spoils none that follow.
+func TestOrder(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	last := int64(0)
+	for i, c := range []struct {
+		at, user   int64
+		kernel     bool
+		want, last int64
+	}{
+		{100 * ms, 101 * ms, true, 100 * ms, 100 * ms},
+		{100*ms - 300, 102 * ms, true, 100 * ms, 100 * ms}, // the conversion moved
+		{90 * ms, 102 * ms, true, 100 * ms, 100 * ms},      // bytes that waited for lost ones
+		{3700 * ms, 103 * ms, true, 3700 * ms, 100 * ms},   // the clock was set forward, between the arrival and its read
+		{104 * ms, 105 * ms, true, 104 * ms, 104 * ms},
+		{110 * ms, 110 * ms, false, 110 * ms, 104 * ms}, // without a stamp of the kernel's, late by what it is late
+		{109 * ms, 111 * ms, true, 109 * ms, 109 * ms},
+	} {
+		s := wire.Stamp{At: c.at, User: c.user, Kernel: c.kernel}
+		if last = stamp.Order(&s, last); s.At != c.want || last != c.last {
+			t.Errorf("read %d: stamped %d, the next held against %d; want %d, %d", i, s.At, last, c.want, c.last)
+		}
 	}
 }
 
