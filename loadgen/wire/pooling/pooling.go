@@ -81,9 +81,9 @@ func (a *Attempts) Assign(f *wire.Facts, now int64, conn wire.ConnFacts, use uin
 }
 
 // Caught reports whether a request whose connection the other side ended before a byte of the answer was caught by an idle close: then it
-// can be sent again.
+// can be sent again. One that was not written yet can have been caught by nothing else.
 func Caught(f *wire.Facts, now int64) bool {
-	return f.ConnUse > 1 && now-f.FirstWrite < int64(IdleRace)
+	return f.ConnUse > 1 && (f.FirstWrite == 0 || now-f.FirstWrite < int64(IdleRace))
 }
 
 // Again makes c ready to be sent once more, which happens once.

@@ -53,6 +53,9 @@ func TestAttempts(t *testing.T) {
 	if f.Acquired != 15 || f.Conn.ID != 3 || f.ConnUse != 2 || f.Cold != 0 || !f.Reused || f.Queued != 0 {
 		t.Errorf("on a used connection: %+v", *f)
 	}
+	if !Caught(f, int64(time.Hour)) {
+		t.Error("a request whose connection ended before its first write is not sent again")
+	}
 	f.FirstWrite, f.LastWrite, f.Sent = 20, 30, 7
 	for _, c := range []struct {
 		use  uint32

@@ -3,6 +3,7 @@ package portable
 import (
 	"bytes"
 	"context"
+	"net"
 	"runtime"
 	"strings"
 	"sync"
@@ -113,6 +114,24 @@ func TestKeeperKeepsConnectionsReady(t *testing.T) {
 				t.Errorf("%v, cold %d, reused %v, use %d, %d connections", f.Err, f.Cold, f.Reused, f.ConnUse, srv.Conns())
 			}
 		})
+	}
+}
+
+// A dial that ends because nobody wants it any more says nothing of the server, and keeps no other dial waiting.
+func TestADialThatWasGivenUpIsNoFailure(t *testing.T) {
+	tr := New(Options{Clock: newHandClock(), Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}})
+	defer tr.Close(t.Context())
+	target := &wire.Target{Scheme: "http", Host: "a.test", Addr: "127.0.0.1:1", Path: "/"}
+	w := wiretest.NewWatch(t, 1)
+	c := wiretest.NewCall(target, w, "{}")
+	tr.Cancel(c, tr.Start(c), wire.ByPlan)
+	wiretest.Wait(t, "Done", w.Ended)
+	tr.work.Wait()
+	if c.Facts.Cause != wire.ByPlan || tr.pools[target].pause != 0 {
+		t.Errorf("cause %d; no dial of the pool's own before %d", c.Facts.Cause, tr.pools[target].pause)
 	}
 }
 

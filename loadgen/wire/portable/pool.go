@@ -124,7 +124,9 @@ func (p *pool) prepare(ctx context.Context, q *prep) {
 	if e != nil {
 		p.unlist(q)
 		owners := q.owners
-		p.pause = t.o.Clock.Now() + int64(pooling.RedialWait)
+		if ctx.Err() == nil { // a dial that was given up says nothing of the server
+			p.pause = t.o.Clock.Now() + int64(pooling.RedialWait)
+		}
 		for _, r := range owners {
 			// The request is the transport's alone here: it has no connection, and nothing else ends it once it is over.
 			r.over = true

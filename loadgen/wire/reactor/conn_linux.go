@@ -191,6 +191,9 @@ func (c *conn) read() {
 	case errno == syscall.EAGAIN:
 		c.empty = before
 		c.hungUp = false
+		if c.state == asking && c.writeErr != nil { // the server waits for the rest of the request, and for ever
+			c.lost(c.writeErr)
+		}
 		return
 	case errno != 0:
 		c.lost(errno)

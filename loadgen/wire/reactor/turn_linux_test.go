@@ -218,6 +218,19 @@ func TestWholeAnswerStands(t *testing.T) {
 	}
 }
 
+// A request whose rest cannot be written ends, though the server waits for that and says nothing.
+func TestAFailedWriteEndsWhatNobodyAnswers(t *testing.T) {
+	w := wiretest.NewWatch(t, 1)
+	call := &wire.Call{Body: bytes.Repeat([]byte("x"), 16*writeSize), Parser: wiretest.Parser{}, Obs: w}
+	l, c, peer := pairConn(t, fake.NewClock(), call)
+	unix.Shutdown(peer, unix.SHUT_RD) // a write here fails, and there is nothing to read, nor an end
+	l.writeOn()
+	l.readOn()
+	if e := call.Facts.Err; len(w.Ended) != 1 || e == nil || e.Error() != "ClientOSError: [Errno 32] broken pipe" || c.state != closed {
+		t.Errorf("ended %d times, %v, state %d", len(w.Ended), e, c.state)
+	}
+}
+
 // The timerfd stands at the earliest time, and is set anew only where that comes nearer or has gone by.
 func TestArm(t *testing.T) {
 	clock := &handClock{now: 1}
