@@ -207,6 +207,13 @@ type permit struct {
 	refused bool
 }
 
+// broken reports whether the source failed.
+func (ph *phase) broken() bool {
+	ph.mu.Lock()
+	defer ph.mu.Unlock()
+	return ph.err != nil
+}
+
 // draw takes the next session from the source. It reports false where the phase starts no more.
 func (ph *phase) draw() (*Session, bool) {
 	if !ph.mayOpen() {

@@ -100,7 +100,7 @@ func (r *run) phases(ctx context.Context, sum *Summary) error {
 			finish()
 			over.Wait()
 		}
-		if stopped(r.Stop) || ctx.Err() != nil || errs[i] != nil || r.failing.Load() {
+		if stopped(r.Stop) || ctx.Err() != nil || ph.broken() || r.failing.Load() {
 			break
 		}
 	}

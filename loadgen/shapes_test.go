@@ -252,6 +252,27 @@ func TestATraceIsSentAtItsTimes(t *testing.T) {
 	})
 }
 
+// What a server's slowness holds up is not late on this side.
+func TestATurnOfATraceIsNotDueBeforeTheAnswerBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ph := loadgen.Phase{Name: "profiling", Kind: metrics.Profiling, Grace: -1, Arrivals: loadgen.Arrivals{Mode: loadgen.Scheduled}}
+		r := newRig(t, steady(200*time.Millisecond, 0), ph)
+		r.deps.Source = &delayed{&numbered{turns: 3, limit: 1}, func(s *loadgen.Session) {
+			for i, at := range []time.Duration{50, 100, 600} {
+				s.Turns[i].At, s.Turns[i].Timed = at*time.Millisecond, true
+			}
+		}}
+		s := r.run(t.Context()).Phases[0]
+		var got []int64
+		for _, rec := range r.sink.records {
+			got = append(got, (rec.Intended-s.Start)/msec, (rec.Start-s.Start)/msec)
+		}
+		if want := []int64{50, 50, 250, 250, 600, 600}; !slices.Equal(got, want) || s.Load.Late != 0 || s.Load.Lateness.Max != 0 {
+			t.Errorf("meant for and sent at %v ms, %d late, by %v ms at most; want %v, 0, 0", got, s.Load.Late, s.Load.Lateness.Max, want)
+		}
+	})
+}
+
 // The example of aiperf's user-centric mode: 15 users, 20 turns, 1 request a second.
 func TestUsersStandAtDifferentPointsOfTheirSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -407,6 +428,38 @@ func TestASeamlessPhaseBeginsWithTheEndOfSending(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The end of a phase and the begin of the seamless one after it may come in either order.
+func TestASeamlessPhaseFollowsOneWithNothingInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var phases []loadgen.Phase
+		for i := range 20 {
+			ph := profiling(1)
+			ph.Requests, ph.Seamless = 2, i > 0
+			phases = append(phases, ph)
+		}
+		for i, s := range newRig(t, steady(time.Second, 0), phases...).run(t.Context()).Phases {
+			if s.OK != 2 || s.Sent != 2 || s.End-s.Start != 2*sec {
+				t.Errorf("phase %d: %d sent, %d ok, in %d ns", i, s.Sent, s.OK, s.End-s.Start)
+			}
+		}
+	})
+}
+
+// A seamless phase does not follow one whose source failed.
+func TestAFailedSourceEndsASeamlessRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := profiling(2), profiling(2)
+		a.Requests, b.Requests, b.Seamless = 8, 8, true
+		r := newRig(t, steady(time.Second, 0), a, b)
+		r.deps.Source = &numbered{limit: 3, broken: errors.New("the disk is gone")}
+		sum, err := loadgen.Run(t.Context(), &r.plan, r.deps)
+		r.close()
+		if err == nil || !strings.Contains(err.Error(), "the disk is gone") || len(sum.Phases) != 1 || sum.Phases[0].OK != 3 {
+			t.Errorf("%v, %d phases", err, len(sum.Phases))
+		}
+	})
 }
 
 func TestTooManyFailuresEndTheRun(t *testing.T) {

@@ -170,7 +170,7 @@ func (w *worker) await(turn *Turn, before int64) permit {
 	at := end + int64(ph.delay(turn))
 	switch {
 	case ph.Arrivals.Mode == Scheduled && turn.Timed:
-		at = max(ph.start+int64(turn.At), 0)
+		at = max(end, ph.start+int64(turn.At)) // a server that is slow makes nobody late here
 	case ph.Arrivals.Mode == Users:
 		at = max(end, before+ph.userGap())
 	}
