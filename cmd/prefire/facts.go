@@ -51,7 +51,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		Load:    loadLines(sum),
 		Health:  clientLine(b.health.Client, &client, &b.used),
 		Client:  judged,
-		Notices: append(b.notices(counts, cold, judged), b.promptNotices(prompts)...),
+		Notices: append(b.notices(counts, cold, verdicts), b.promptNotices(prompts)...),
 		Files:   b.files(),
 	}
 }
@@ -270,7 +270,7 @@ func (b *bench) clientFacts(c metrics.ClientReport, verdicts []verdict) export.O
 // failedShare is what share of failed requests is worth a notice of its own.
 const failedShare = 0.1
 
-func (b *bench) notices(c metrics.Counts, cold metrics.ColdReport, verdicts []export.Verdict) []string {
+func (b *bench) notices(c metrics.Counts, cold metrics.ColdReport, verdicts []verdict) []string {
 	var out []string
 	if c.OK > 0 && float64(c.Failed) >= failedShare*float64(c.Sent) {
 		out = append(out, fmt.Sprintf("%d of %d requests failed: the latencies are those of the others, and the load was not what it would be if all were served", c.Failed, c.Sent))
@@ -280,7 +280,11 @@ func (b *bench) notices(c metrics.Counts, cold metrics.ColdReport, verdicts []ex
 			out = append(out, fmt.Sprintf("phase %s sends %d requests in all: %d at once cannot be reached", ph.Name, ph.Requests, ph.Concurrency))
 		}
 	}
-	if slices.ContainsFunc(verdicts, func(v export.Verdict) bool { return !v.Good }) {
+	if slices.ContainsFunc(verdicts, func(v verdict) bool { return v.limited }) {
+		out = append(out, "arrivals found no place under the limits on requests in flight, since the answers before them took too long: a higher --concurrency or "+
+			"--prefill-concurrency lets them in, a lower rate asks for fewer")
+	}
+	if slices.ContainsFunc(verdicts, func(v verdict) bool { return !v.Good && !v.limited }) {
 		out = append(out, "where the client was not fit, run it on a machine with idle cores, or with fewer sessions; docs/trust.md explains each verdict")
 		if why := starved(&b.used); why != "" {
 			out = append(out, why)

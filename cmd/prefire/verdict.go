@@ -30,6 +30,7 @@ const promptRead = 1.0
 type verdict struct {
 	export.Verdict
 	figures export.Object
+	limited bool // not good, but for nothing that the client did: arrivals found a limit of the plan's
 }
 
 // verdicts say, claim by claim, whether the client was fit to make it.
@@ -63,8 +64,8 @@ func ttftLimit(avg float64) float64 {
 
 func judgeTTFT(avg float64, c *metrics.ClientReport) verdict {
 	limit := ttftLimit(avg)
-	v := verdict{export.Verdict{Claim: "TTFT", Good: c.TTFTSlack.P99 <= limit && c.WriteTime.P99 <= limit},
-		export.Object{{Key: "error_bound_p99_ms", Value: c.TTFTSlack.P99}, {Key: "error_bound_max_ms", Value: c.TTFTSlack.Max}, {Key: "limit_ms", Value: limit}}}
+	v := verdict{Verdict: export.Verdict{Claim: "TTFT", Good: c.TTFTSlack.P99 <= limit && c.WriteTime.P99 <= limit},
+		figures: export.Object{{Key: "error_bound_p99_ms", Value: c.TTFTSlack.P99}, {Key: "error_bound_max_ms", Value: c.TTFTSlack.Max}, {Key: "limit_ms", Value: limit}}}
 	why := []string{fmt.Sprintf("error bound p99 %.3f ms (at most %.3f), max %.3f ms", c.TTFTSlack.P99, limit, c.TTFTSlack.Max),
 		fmt.Sprintf("%.1f %% of first tokens exact", 100*c.TTFTExact.Share), stampKind(c)}
 	if c.WriteTime.P99 > limit {
@@ -83,8 +84,8 @@ func itlFits(average, p99, itl float64) bool {
 // length to have come in, which in a short answer is a large share of the mean.
 func judgeITL(avg float64, c *metrics.ClientReport) verdict {
 	limit := itlBoundMost * avg
-	v := verdict{export.Verdict{Claim: "ITL", Good: itlFits(c.ITLSlack.Avg, c.ITLSlack.P99, avg) && c.ITLMissing.Share <= itlMissing},
-		export.Object{{Key: "missing_share", Value: c.ITLMissing.Share}}}
+	v := verdict{Verdict: export.Verdict{Claim: "ITL", Good: itlFits(c.ITLSlack.Avg, c.ITLSlack.P99, avg) && c.ITLMissing.Share <= itlMissing},
+		figures: export.Object{{Key: "missing_share", Value: c.ITLMissing.Share}}}
 	if c.ITLSlack.Count > 0 {
 		v.Why = fmt.Sprintf("error bound of a request's mean %.3f ms on average (at most %.3f), p99 %.3f (at most %.3f), max %.3f", c.ITLSlack.Avg,
 			itlBoundShare*avg, c.ITLSlack.P99, limit, c.ITLSlack.Max)
@@ -105,7 +106,8 @@ func judgeGaps(c *metrics.ClientReport) verdict {
 	all := c.GapsShared.Of
 	inexact := all - c.GapsShared.N - c.GapsExact.N
 	unsound := float64(c.GapsShared.N+inexact) / float64(all)
-	v := verdict{export.Verdict{Claim: "ICL", Good: unsound <= gapsLostShare}, export.Object{{Key: "unsound_share", Value: unsound}, {Key: "limit_share", Value: gapsLostShare}}}
+	v := verdict{Verdict: export.Verdict{Claim: "ICL", Good: unsound <= gapsLostShare},
+		figures: export.Object{{Key: "unsound_share", Value: unsound}, {Key: "limit_share", Value: gapsLostShare}}}
 	if c.GapSlack.Count > 0 {
 		v.figures = append(v.figures, export.Field{Key: "error_bound_max_ms", Value: c.GapSlack.Max})
 	}
@@ -156,7 +158,7 @@ func judgeLoad(s *loadgen.PhaseSummary) verdict {
 		figure("due", l.Due)
 		figure("delivered_share", float64(s.Sent)/float64(l.Due))
 		if l.Dropped > 0 {
-			v.Good = v.Good && float64(l.Dropped) <= (1-inFlightShare)*float64(l.Due)
+			v.limited = float64(l.Dropped) > (1-inFlightShare)*float64(l.Due)
 			say("%d found no place under the limits and were dropped", l.Dropped)
 		}
 	}
@@ -168,6 +170,7 @@ func judgeLoad(s *loadgen.PhaseSummary) verdict {
 		say("sent %.3f ms after their time at p99", l.Lateness.P99)
 		figure("lateness_p99_ms", l.Lateness.P99)
 	}
+	v.limited, v.Good = v.Good && v.limited, v.Good && !v.limited
 	v.Why = why[0] + ": " + strings.Join(why[1:], "; ")
 	if !v.Good {
 		v.Why = "the load was not the one asked: " + v.Why

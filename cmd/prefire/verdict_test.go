@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"prefire/internal/config"
 	"prefire/loadgen"
 	"prefire/metrics"
 )
@@ -105,6 +106,27 @@ func TestVerdictsSayWhatTheClientWasFitFor(t *testing.T) {
 		}
 		if got := strings.Join(unfit, " "); got != c.unfit {
 			t.Errorf("%s: not fit for %q, want %q", c.name, got, c.unfit)
+		}
+	}
+}
+
+// Another machine helps where the client was the limit, and not where the plan's own limits were.
+func TestTheAdviceFitsTheReason(t *testing.T) {
+	late, dropped := p99(20), int64(300)
+	for _, c := range []struct {
+		name            string
+		change          func(*loadgen.PhaseSummary)
+		client, limited bool
+	}{
+		{"as asked", func(*loadgen.PhaseSummary) {}, false, false},
+		{"dropped", func(s *loadgen.PhaseSummary) { s.Load.Dropped = dropped }, false, true},
+		{"late", func(s *loadgen.PhaseSummary) { s.Load.Lateness = late }, true, false},
+		{"both", func(s *loadgen.PhaseSummary) { s.Load.Dropped, s.Load.Lateness = dropped, late }, true, false},
+	} {
+		b := bench{cfg: &config.Config{}}
+		said := strings.Join(b.notices(metrics.Counts{}, metrics.ColdReport{}, verdicts(nil, timed(c.change), &metrics.ClientReport{})), "\n")
+		if client, limited := strings.Contains(said, "idle cores"), strings.Contains(said, "--concurrency"); client != c.client || limited != c.limited {
+			t.Errorf("%s: %q", c.name, said)
 		}
 	}
 }
