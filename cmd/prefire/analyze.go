@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,7 +46,10 @@ func analyzeTraceCommand(p process) *cobra.Command {
 }
 
 func analyzeTrace(p process, input string, block int, output string) error {
-	a, err := files.Analyze(disk{}, input, block)
+	a, err := unlessStopped(p, errors.New("stopped before the end"), func() (*files.Analysis, error) { return files.Analyze(disk{}, input, block) })
+	if code := exitError(0); errors.As(err, &code) {
+		return err
+	}
 	if err == nil {
 		_, err = fmt.Fprint(p.stdout, a.Text())
 	}

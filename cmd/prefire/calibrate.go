@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,8 @@ const (
 	calibrationBudget = 57 * time.Second
 	// stepOverhead is what a step takes beside its load: connections, prewarm, files.
 	stepOverhead = time.Second
+	// serverAnswers is how long the server may take to say that it is there.
+	serverAnswers = 5 * time.Second
 	// calibrationMost is where the search ends by itself: each stream takes a port and a descriptor in both processes.
 	calibrationMost                           = 8192
 	calibrationStepLeast, calibrationStepMost = 2*calibrationEdge + time.Second, 20 * time.Second
@@ -181,18 +184,24 @@ func (c *calibrator) try(streams int) (step, error) {
 		return c.env(name)
 	}
 	out, err := benchmark(quiet, cfg, config.CommandLine(c.name(), "profile", args))
+	code := exitError(0)
 	switch {
-	case err != nil && len(c.steps) == 0:
+	case errors.Is(err, errStopped):
+		return step{}, errCalibrationStopped
+	case errors.As(err, &code), err != nil && len(c.steps) == 0:
 		return step{}, err
 	case err != nil:
-		// More descriptors or ports than there are: that is a limit too.
+		// More descriptors or ports than there are: that is a limit too. A server that has ended is none: Ctrl-C at a terminal ends it first.
+		if gone := c.answers(); gone != nil {
+			return step{}, errors.Join(err, gone)
+		}
 		s := step{Streams: streams, Windows: windowsOfStep, Limits: []limit{limitErrors}, Error: err.Error()}
 		c.add(s)
 		return s, nil
 	case out.code == exitTerminated:
 		return step{}, exitError(exitTerminated)
 	case out.run.WasCancelled:
-		return step{}, errors.New("stopped before a figure was found")
+		return step{}, errCalibrationStopped
 	}
 	records, err := readStep(filepath.Join(dir, "profile_export.jsonl"))
 	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
@@ -205,6 +214,19 @@ func (c *calibrator) try(streams int) (step, error) {
 	}
 	c.add(s)
 	return s, nil
+}
+
+var errCalibrationStopped = errors.New("stopped before a figure was found")
+
+// answers asks whether the server still does.
+func (c *calibrator) answers() error {
+	client := http.Client{Timeout: serverAnswers}
+	defer client.CloseIdleConnections()
+	r, err := client.Get(strings.TrimSuffix(c.url, "/") + "/health")
+	if err != nil {
+		return fmt.Errorf("the server does not answer any more: %w", err)
+	}
+	return r.Body.Close()
 }
 
 // share is a time as a share of the cores'; nil where it is absent.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -363,6 +366,43 @@ func TestACalibrationRunsAgainstAServerOfItsOwn(t *testing.T) {
 	}
 	if said := strings.Count(stderr.String(), "prefire: 1 streams, "); said != len(found.Steps) {
 		t.Errorf("%d steps, and %d lines on stderr:\n%s", len(found.Steps), said, stderr.String())
+	}
+}
+
+// A step that the user stopped, or whose server has ended, says nothing of how many streams are carried; one that cannot be run does.
+func TestAStepThatWasStoppedIsNoLimit(t *testing.T) {
+	s := serve(t, fakellm.Options{TTFT: time.Hour})
+	at := func(signals chan os.Signal) *calibrator {
+		return &calibrator{process: process{args: []string{"prefire"}, env: func(string) (string, bool) { return "", false }, signals: signals, stderr: io.Discard},
+			calibrateFlags: calibrateFlags{client: "auto", step: calibrationStepLeast}, url: s.URL(), dir: t.TempDir(), clock: newClock(), steps: []step{{}}}
+	}
+	for signal, want := range map[os.Signal]error{os.Interrupt: errCalibrationStopped, syscall.SIGTERM: exitError(exitTerminated)} {
+		signals := make(chan os.Signal, 1)
+		go func() {
+			if err := s.WaitInFlight(t.Context(), 1); err != nil {
+				t.Error(err)
+			}
+			signals <- signal
+		}()
+		c := at(signals)
+		if _, err := c.try(2); !errors.Is(err, want) || len(c.steps) != 1 {
+			t.Errorf("%v: %v, %d more steps; want %v", signal, err, len(c.steps)-1, want)
+		}
+	}
+	c := at(nil)
+	c.dir = filepath.Join(c.dir, "file")
+	if err := os.WriteFile(c.dir, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.try(2); err != nil || !slices.Equal(got.Limits, []limit{limitErrors}) || len(c.steps) != 2 {
+		t.Errorf("a folder that cannot be made: %+v, %v", got, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c = at(nil)
+	if got, err := c.try(2); err == nil || !strings.Contains(err.Error(), "the server does not answer any more") || len(c.steps) != 1 {
+		t.Errorf("the server has ended: %+v, %v", got, err)
 	}
 }
 

@@ -40,7 +40,8 @@ The old files stay as they are. Counts, lengths and the rates over the whole run
   prefire debias --dry-run --json results/run1 results/run2`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, dirs []string) error {
-			if err := debias(p, o, dirs); err != nil {
+			_, err := unlessStopped(p, errors.New("stopped before the end"), func() (struct{}, error) { return struct{}{}, debias(p, o, dirs) })
+			if err != nil {
 				return complain(p.stderr, err)
 			}
 			return nil

@@ -86,7 +86,8 @@ func longContext(p process, args []string) error {
 	s := &scan{process: p, lengths: lengths, baseline: base}
 	configs := make([]*config.Config, len(lengths))
 	for i, n := range lengths {
-		if configs[i], err = config.ParseLength(rest, p.env, os.ReadFile, n); err != nil {
+		configs[i], err = unlessStopped(p, errStopped, func() (*config.Config, error) { return config.ParseLength(rest, p.env, os.ReadFile, n) })
+		if err != nil {
 			return err
 		}
 	}
@@ -249,13 +250,16 @@ func (s *scan) run(step func(isl int) (cfg *config.Config, command string)) erro
 	for _, isl := range s.lengths {
 		cfg, command := step(isl)
 		out, err := benchmark(s.process, cfg, command)
-		if err != nil {
+		stopped := errors.Is(err, errStopped)
+		if err != nil && !stopped {
 			return err
 		}
-		if err := out.end(s.stderr); err != nil {
-			return err
+		if !stopped {
+			if err := out.end(s.stderr); err != nil {
+				return err
+			}
 		}
-		if out.run.WasCancelled {
+		if stopped || out.run.WasCancelled {
 			fmt.Fprintf(s.stdout, "Stopped at %d tokens: that length is not in the table.\n", isl)
 			break
 		}

@@ -49,7 +49,7 @@ func profileCommand(p process) *cobra.Command {
 
 // profile is the profile command: config → plan → load → files and screen.
 func profile(p process, args []string) error {
-	cfg, err := config.Parse(args, p.env, os.ReadFile)
+	cfg, err := unlessStopped(p, errStopped, func() (*config.Config, error) { return config.Parse(args, p.env, os.ReadFile) })
 	if errors.Is(err, config.ErrHelp) {
 		fmt.Fprint(p.stdout, config.Help(p.name()))
 		return nil
@@ -155,7 +155,7 @@ func benchmark(p process, cfg *config.Config, command string) (*outcome, error) 
 	for _, n := range cfg.Notices {
 		fmt.Fprintf(p.stderr, "%s: %s\n", p.name(), n)
 	}
-	l, err := prepare(cfg, p.env)
+	l, err := unlessStopped(p, errStopped, func() (*load, error) { return prepare(cfg, p.env) })
 	if err != nil {
 		return nil, err
 	}
@@ -292,15 +292,22 @@ func (b *bench) onPhase(i int, over bool) {
 	}
 }
 
+// errStopped is the error of a run that the user stopped before it had begun.
+var errStopped = errors.New("stopped before the first request was sent: no profile results to export")
+
 // nothing is the error of a run that ended before its first request.
 func (b *bench) nothing(sum *loadgen.Summary, err error) error {
 	if err != nil {
 		return b.redacted(err)
 	}
-	if sum != nil && sum.Stopped {
-		return errors.New("stopped before the first request was sent: no profile results to export")
+	switch {
+	case sum == nil || !sum.Stopped:
+		return errors.New("the run sent no request")
+	case b.terminated.Load():
+		fmt.Fprintf(b.stderr, "%s: %v\n", b.name(), errStopped)
+		return exitError(exitTerminated)
 	}
-	return errors.New("the run sent no request")
+	return errStopped
 }
 
 // hideSecrets takes secrets out of what servers answered to the prewarm. sum may be nil.
@@ -338,12 +345,9 @@ func (b *bench) listen() (stop chan struct{}, ctx context.Context, release func(
 			case <-done:
 				return
 			case s := <-b.signals:
-				if s == syscall.SIGTERM {
-					b.terminated.Store(true)
-				}
 				switch {
 				case s == syscall.SIGTERM:
-					cancel()
+					b.terminated.Store(true)
 				case asked:
 					b.view.say("quit at once; the requests that finished are in " + filepath.Join(b.dir.Path, journalFile))
 					b.exit(exitKilled)
@@ -355,6 +359,9 @@ func (b *bench) listen() (stop chan struct{}, ctx context.Context, release func(
 					close(stop)
 				}
 				asked = true
+				if s == syscall.SIGTERM {
+					cancel() // after stop, by which the run knows that it was stopped and has not failed
+				}
 			}
 		}
 	})

@@ -266,19 +266,21 @@ func TestSIGTERMCutsTheRunAndKeepsWhatWasMeasured(t *testing.T) {
 }
 
 func TestCtrlCDuringThePrewarmLeavesNothingThatLooksLikeAResult(t *testing.T) {
-	s := serve(t, fakellm.Options{TTFT: time.Hour})
-	dir := t.TempDir()
-	signals := make(chan os.Signal, 1)
-	done := start(signals, nil, profileArgs(s.URL(), dir, "--concurrency", "1", "--request-count", "1")...)
-	if _, err := s.Wait(t.Context(), 2); err != nil { // probe and model list; the throwaway is next
-		t.Fatal(err)
-	}
-	signals <- os.Interrupt
-	p := <-done
-	if p.code != exitFailed || !bytes.Contains([]byte(p.stderr), []byte("no profile results to export")) {
-		t.Errorf("exit %d, want %d\n%s", p.code, exitFailed, p.stderr)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-		t.Errorf("the folder holds %v (%v), want nothing", left, err)
+	for signal, want := range map[os.Signal]int{os.Interrupt: exitFailed, syscall.SIGTERM: exitTerminated} {
+		s := serve(t, fakellm.Options{TTFT: time.Hour})
+		dir := t.TempDir()
+		signals := make(chan os.Signal, 1)
+		done := start(signals, nil, profileArgs(s.URL(), dir, "--concurrency", "1", "--request-count", "1")...)
+		if _, err := s.Wait(t.Context(), 2); err != nil { // probe and model list; the throwaway is next
+			t.Fatal(err)
+		}
+		signals <- signal
+		p := <-done
+		if p.code != want || !bytes.Contains([]byte(p.stderr), []byte("no profile results to export")) {
+			t.Errorf("%v: exit %d, want %d\n%s", signal, p.code, want, p.stderr)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+			t.Errorf("%v: the folder holds %v (%v), want nothing", signal, left, err)
+		}
 	}
 }

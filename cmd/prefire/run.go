@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -91,6 +92,29 @@ number can be trusted.`,
 	default:
 		fmt.Fprintf(p.stderr, "%s: %v\nSee '%s --help'.\n", p.name(), err, cmd.CommandPath())
 		return exitFailed
+	}
+}
+
+// unlessStopped is what f gives, or stopped where Ctrl-C comes before it: for what has no end of its own to wait for. f is then left behind,
+// to end with the program.
+func unlessStopped[T any](p process, stopped error, f func() (T, error)) (v T, err error) {
+	type result struct {
+		v   T
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := f()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case s := <-p.signals:
+		if s == syscall.SIGTERM {
+			return v, exitError(exitTerminated)
+		}
+		return v, stopped
 	}
 }
 

@@ -100,9 +100,19 @@ func (disk) Temp() (files.Temp, error) {
 	if err != nil {
 		return nil, err
 	}
-	return temp{f}, nil
+	// Where a file can lose its name while it is open, nothing is left of a run that is ended at once.
+	return temp{f, os.Remove(f.Name()) != nil}, nil
 }
 
-type temp struct{ *os.File }
+type temp struct {
+	*os.File
+	named bool
+}
 
-func (f temp) Close() error { return errors.Join(f.File.Close(), os.Remove(f.Name())) }
+func (f temp) Close() error {
+	err := f.File.Close()
+	if f.named {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
