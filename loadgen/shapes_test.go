@@ -224,8 +224,8 @@ func TestATraceIsSentAtItsTimes(t *testing.T) {
 		r := newRig(t, steady(200*time.Millisecond, 0), ph)
 		r.deps.Source = source()
 		s := r.run(t.Context()).Phases[0]
-		if s.Sent != 12 || s.OK != 12 || s.Load.Late != 0 {
-			t.Errorf("sent %d, ok %d, %d late; want 12, 12, 0", s.Sent, s.OK, s.Load.Late)
+		if s.Sent != 12 || s.OK != 12 || s.Load.Late != 0 || s.Load.Due != 12 {
+			t.Errorf("sent %d, ok %d, %d late, %d due; want 12, 12, 0, 12", s.Sent, s.OK, s.Load.Late, s.Load.Due)
 		}
 		for _, rec := range r.sink.records {
 			want := int64(trace[rec.Session])
@@ -282,8 +282,8 @@ func TestUsersStandAtDifferentPointsOfTheirSessions(t *testing.T) {
 		r.deps.Source = &numbered{turns: 20}
 		s := r.run(t.Context()).Phases[0]
 		recs := r.sink.bySeq()
-		if s.Sent != 60 {
-			t.Fatalf("sent %d, want 60", s.Sent)
+		if s.Sent != 60 || s.Load.Due != 60 || s.Load.Late != 0 {
+			t.Fatalf("sent %d of %d due, %d late; want 60 of 60, none late", s.Sent, s.Load.Due, s.Load.Late)
 		}
 		for i, rec := range recs { // one request a second, whoever sends it
 			if rec.Start-s.Start != int64(i)*sec || rec.Intended != rec.Start {

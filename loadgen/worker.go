@@ -174,6 +174,8 @@ func (w *worker) await(turn *Turn, before int64) permit {
 	case ph.Arrivals.Mode == Users:
 		at = max(end, before+ph.userGap())
 	}
+	// A turn that the answer before it made due was not waited for, and no one was behind.
+	ahead := at <= end || ph.Clock.Now() < at
 	if ph.Clock.Until(ph.issue, at) != nil {
 		return permit{refused: true}
 	}
@@ -187,7 +189,11 @@ func (w *worker) await(turn *Turn, before int64) permit {
 		}
 		at = p.at
 	}
-	return w.take(at)
+	p := w.take(at)
+	if !p.refused && (ph.Arrivals.Mode == Scheduled || ph.Arrivals.Mode == Users) {
+		ph.ledger.arrival(at, ahead)
+	}
+	return p
 }
 
 // take gets a worker the place and the number of a turn that is due since at.

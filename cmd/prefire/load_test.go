@@ -84,6 +84,21 @@ func TestAnOverloadedServerShowsInTheLoad(t *testing.T) {
 	}
 }
 
+// Users share a rate, and every turn that their clocks ask for is sent and booked.
+func TestUsersShareTheRate(t *testing.T) {
+	s, dir := serve(t, fakellm.Options{}), t.TempDir()
+	must(t, profileArgs(s.URL(), dir, "--user-centric-rate", "60", "--num-users", "6", "--session-turns-mean", "3", "--request-count", "30")...)
+	records := readRecords(t, dir)
+	users := map[string]bool{}
+	for _, r := range records {
+		users[r.Metadata.CorrelationID] = true
+	}
+	// Of the first six one is done before the start and is replaced; each later one takes the place of one that should be done.
+	if l := loadOf(t, dir)[0]; l.Due != 30 || l.Sent != 30 || len(records) != 30 || len(inferences(s, records)) != 30 || !users["7"] || len(users) < 6 {
+		t.Errorf("%+v, %d records, %d at the server, users %v; want 30 of each, user 7 and 5 more at least", l, len(records), len(inferences(s, records)), users)
+	}
+}
+
 func TestCancelledRequestsAreCutAndCounted(t *testing.T) {
 	s, dir := serve(t, fakellm.Options{TTFT: 2 * time.Second}), t.TempDir()
 	p := <-start(nil, nil, profileArgs(s.URL(), dir, "--concurrency", "2", "--request-count", "6", "--request-cancellation-rate", "100",

@@ -162,7 +162,9 @@ type record struct {
 	Metadata struct {
 		SessionNum int64  `json:"session_num"`
 		RequestID  string `json:"x_request_id"`
-		Start      int64  `json:"request_start_ns"`
+		// CorrelationID names the session.
+		CorrelationID string `json:"x_correlation_id"`
+		Start         int64  `json:"request_start_ns"`
 	}
 	Metrics map[string]struct {
 		Value any

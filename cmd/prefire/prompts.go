@@ -45,7 +45,7 @@ func longest(ds *config.Dataset) lengths {
 	for _, m := range ds.Mix {
 		input, output = max(input, dataset.Length(m.Input).Longest()), max(output, dataset.Length(m.Output).Longest())
 	}
-	return lengths{input: input*max(1, ds.Batch) + ds.SharedSystem + ds.UserContext + ds.PrefixLength, output: output}
+	return lengths{input: input*max(1, ds.Batch) + ds.SharedSystem + ds.UserContext + ds.PrefixLength, output: output, turns: wholeTurns(ds.Turns.Mean)}
 }
 
 // template is what the prewarm finds out about the server's chat template.

@@ -144,7 +144,7 @@ func makePlan(cfg *config.Config, seed uint64, header *endpoint.Header, longest 
 		}
 		phase := loadgen.Phase{Name: ph.Name, Kind: ph.Kind, Concurrency: ph.Concurrency, Requests: ph.Requests,
 			Sessions: ph.Sessions, Duration: ph.Duration, Grace: grace,
-			Arrivals: arrivals(&ph.Load), ConcurrencyRamp: ramp(ph.Load.ConcurrencyRamp),
+			Arrivals: arrivals(&ph.Load, longest.turns), ConcurrencyRamp: ramp(ph.Load.ConcurrencyRamp),
 			Prefill: ph.Load.Prefill, PrefillRamp: ramp(ph.Load.PrefillRamp), Seamless: ph.Load.Seamless,
 			Cancel: loadgen.Cancellation{Share: ph.Load.CancelShare, Delay: ph.Load.CancelDelay}, FailedShare: ph.Load.FailedShare,
 		}
@@ -178,10 +178,13 @@ func makePlan(cfg *config.Config, seed uint64, header *endpoint.Header, longest 
 	return p, p.Validate()
 }
 
-// arrivals is a phase's load as the engine takes it.
-func arrivals(l *config.Load) loadgen.Arrivals {
-	if !l.Open() {
+// arrivals is a phase's load as the engine takes it; turns are those of an average session.
+func arrivals(l *config.Load, turns int) loadgen.Arrivals {
+	switch {
+	case !l.Open():
 		return loadgen.Arrivals{}
+	case l.Users > 0:
+		return loadgen.Arrivals{Mode: loadgen.Users, Rate: l.Rate, Users: l.Users, Turns: turns}
 	}
 	a := loadgen.Arrivals{Mode: loadgen.Paced, Rate: l.Rate, Smoothness: l.Smoothness, Ramp: ramp(l.RateRamp),
 		Pattern: map[string]loadgen.Pattern{"poisson": loadgen.Poisson, "constant": loadgen.Constant, "gamma": loadgen.Gamma}[l.Type]}

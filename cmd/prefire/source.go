@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"math"
 	"os"
 
 	"prefire/internal/config"
@@ -18,12 +19,16 @@ type source interface {
 	Close()
 }
 
-// lengths are a run's longest prompt by the client's count and its longest output limit, in tokens, 0 = not known, and whether the prompts
-// come with a schedule.
+// lengths are a run's longest prompt by the client's count and its longest output limit, in tokens, 0 = not known, the turns of an average
+// session, and whether the prompts come with a schedule.
 type lengths struct {
 	input, output int
+	turns         int
 	onSchedule    bool
 }
+
+// wholeTurns is a mean number of turns as aiperf rounds it: to the nearest whole one, a half to the even.
+func wholeTurns(mean float64) int { return max(1, int(math.RoundToEven(mean))) }
 
 // openSource makes what the config asks for.
 func (l *load) openSource(cfg *config.Config) (lengths, error) {
@@ -71,7 +76,8 @@ func (l *load) openFile(cfg *config.Config) (lengths, error) {
 		l.notices = append(l.notices, config.NoStop)
 	}
 	input, output := s.Longest()
-	return lengths{input: input, output: max(output, int(cfg.Dataset.Output.Mean)), onSchedule: s.OnSchedule()}, nil
+	return lengths{input: input, output: max(output, int(cfg.Dataset.Output.Mean)), onSchedule: s.OnSchedule(),
+		turns: wholeTurns(float64(s.Turns()) / float64(max(1, s.Conversations())))}, nil
 }
 
 // replay makes a phase play its prompts' own schedule to the end: no number of requests bounds it, and a number of sessions at once only where

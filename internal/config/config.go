@@ -137,8 +137,9 @@ type Phase struct {
 
 // Load is how the requests of a phase become due, and what limits them.
 type Load struct {
-	Type            string      // concurrency | constant | poisson | gamma
+	Type            string      // concurrency | constant | poisson | gamma | user_centric
 	Rate            float64     // requests a second; 0 = there is a Series
+	Users           int         // user_centric
 	Series          []RatePoint // the rate over time, counted from the end of RateRamp
 	Smoothness      float64     // gamma
 	Prefill         int         // 0 = no limit

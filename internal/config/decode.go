@@ -487,7 +487,7 @@ func (d *decoder) usableTypes() []string {
 	if d.dialect == Older {
 		return []string{"concurrency"}
 	}
-	return []string{"concurrency", "poisson", "gamma", "constant"}
+	return []string{"concurrency", "poisson", "gamma", "constant", userCentric}
 }
 
 // phaseName works out name and kind of a phase.

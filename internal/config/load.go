@@ -9,12 +9,15 @@ import (
 	"prefire/metrics"
 )
 
+// userCentric is the type of a phase whose users send at gaps of their own.
+const userCentric = "user_centric"
+
 // loadDraft is a phase's load as it was given.
 type loadDraft struct {
 	load                                      string // type of the phase; "" = concurrency
 	rate, smoothness, cancelRate, cancelDelay opt[float64]
 	failed                                    opt[float64]
-	prefill                                   opt[int64]
+	prefill, users                            opt[int64]
 	concurrencyRamp, prefillRamp, rateRamp    rampDraft
 	series                                    opt[[]RatePoint]
 	seriesFile                                opt[string]
@@ -29,7 +32,7 @@ type rampDraft struct {
 // load reads the part of a phase that shapes its load.
 func (d *decoder) load(s *section, kind string, phase metrics.Kind) loadDraft {
 	l := loadDraft{load: kind,
-		prefill: s.whole("prefill_concurrency", between(1, maxSessions)), seamless: s.truth("seamless"),
+		prefill: s.whole("prefill_concurrency", between(1, maxSessions)), users: s.whole("users", between(1, maxSessions)), seamless: s.truth("seamless"),
 		concurrencyRamp: s.ramp("concurrency_ramp"), prefillRamp: s.ramp("prefill_ramp"), rateRamp: s.ramp("rate_ramp")}
 	number := func(s *section, key string, bound *Bound) opt[float64] {
 		v, where, ok := s.value(key)
@@ -219,15 +222,16 @@ func (all *flags) shape(p *phaseDraft, prefix string) {
 }
 
 // shapeMeasured puts the flags that only a measured phase has over it.
-func (all *flags) shapeMeasured(p *phaseDraft) error {
+func (all *flags) shapeMeasured(d *draft, p *phaseDraft) error {
 	all.shape(p, "")
+	replace(&p.users, all.whole("num_users"))
 	replace(&p.smoothness, all.number("arrival_smoothness"))
 	replace(&p.failed, all.number("failed_request_threshold"))
 	replace(&p.seriesFile, all.text("request_rate_series"))
 	replace(&p.cancelRate, all.number("request_cancellation_rate"))
 	replace(&p.cancelDelay, all.seconds("request_cancellation_delay"))
 	rate, series, smoothness := all.byField["request_rate"].given, all.byField["request_rate_series"].given, all.byField["arrival_smoothness"].given
-	pattern := all.choice("arrival_pattern")
+	pattern, users := all.choice("arrival_pattern"), all.number("user_centric_rate")
 	refuse := func(format string, args ...any) error {
 		return &Error{Title: titleConfig, Msg: fmt.Sprintf(format, args...)}
 	}
@@ -235,12 +239,32 @@ func (all *flags) shapeMeasured(p *phaseDraft) error {
 	switch {
 	case rate != "" && series != "":
 		return refuse("--request-rate and --request-rate-series are mutually exclusive.")
+	case users.ok && series != "":
+		return refuse("--request-rate-series is not supported with --user-centric-rate.")
+	case users.ok:
+		p.load, p.rate = userCentric, users
+		p.series, p.seriesFile, p.smoothness = opt[[]RatePoint]{}, opt[string]{}, opt[float64]{}
+		for _, flag := range []string{rate, all.byField["arrival_pattern"].given} {
+			if flag != "" {
+				d.notices = append(d.notices, fmt.Sprintf("%s has no effect on the measured phase: --user-centric-rate says when its requests are sent.", flag))
+			}
+		}
 	case rate != "":
 		p.series, p.seriesFile = opt[[]RatePoint]{}, opt[string]{}
 	case series != "":
 		p.rate, p.series = opt[float64]{}, opt[[]RatePoint]{}
+		if p.load == userCentric {
+			p.load, p.users = "", opt[int64]{}
+		}
 	}
 	switch {
+	case p.load == userCentric && d.file != "" && smoothness != "":
+		return refuse("--arrival-smoothness cannot be applied to the 'user_centric' profiling phase from the config file: user-centric phases have no " +
+			"arrival-distribution shape. Change the phase type in YAML to 'gamma' to use --arrival-smoothness.")
+	case p.load == userCentric && !users.ok && pattern.ok:
+		return refuse("--arrival-pattern cannot be applied to the 'user_centric' profiling phase from the config file: user-centric phases have no " +
+			"arrival distribution. Change the phase type in YAML to poisson/gamma/constant.")
+	case p.load == userCentric: // a rate is that of its users
 	case paced && pattern.ok:
 		p.load = pattern.v
 	case paced && smoothness != "":
@@ -254,6 +278,9 @@ func (all *flags) shapeMeasured(p *phaseDraft) error {
 	case smoothness != "" && p.load != "gamma":
 		return refuse("--arrival-smoothness is only supported with --arrival-pattern gamma. Pass --arrival-pattern gamma to enable smoothness, or " +
 			"drop --arrival-smoothness to use the default arrival pattern.")
+	case all.byField["num_users"].given != "" && p.load != userCentric:
+		return refuse("--num-users requires --user-centric-rate. Pass --user-centric-rate to enable user-centric mode, or drop --num-users to use the " +
+			"default concurrency/rate timing mode.")
 	case p.rateRamp.duration.ok && p.load == "concurrency":
 		return refuse("--request-rate-ramp-duration can only be used with rate-controlled scheduling (--request-rate or --user-centric-rate). Pass " +
 			"one of those to enable rate ramping, or drop --request-rate-ramp-duration.")
@@ -309,6 +336,8 @@ func (r *decoder) resolveLoad(p *phaseDraft, first, streaming bool) Load {
 	}
 	switch {
 	case !l.Open():
+	case l.Type == userCentric:
+		r.resolveUsers(p, &l)
 	case !p.rate.ok && !p.series.ok:
 		r.problem(p.at, "Phase '%s': rate-controlled phases require rate or rate_series", p.name)
 	case p.rate.ok && p.series.ok:
@@ -336,6 +365,49 @@ func (r *decoder) resolveLoad(p *phaseDraft, first, streaming bool) Load {
 		}
 	}
 	return l
+}
+
+// resolveUsers checks a phase of users, in aiperf's words.
+func (r *decoder) resolveUsers(p *phaseDraft, l *Load) {
+	l.Users = int(p.users.v)
+	switch {
+	case p.series.ok:
+		r.problem(p.series.from, "user-centric phases do not support rate_series")
+		return
+	case !p.rate.ok:
+		r.problem(p.at, "Phase '%s': rate-controlled phases require rate or rate_series: give the rate of all users together (--user-centric-rate).", p.name)
+	}
+	switch {
+	case !p.users.ok:
+		r.problem(p.at, "Phase '%s': users: Field required: the number of users (--num-users).", p.name)
+	case p.sessions.ok && p.sessions.v < p.users.v:
+		r.problem(p.sessions.from, "Phase '%s': --num-sessions (%d) must be >= --num-users (%d). Each user needs at least one session.", p.name,
+			p.sessions.v, p.users.v)
+	case p.requests.ok && p.requests.v < p.users.v:
+		r.problem(p.requests.from, "Phase '%s': --request-count (%d) must be >= --num-users (%d). Each user needs at least one request.", p.name,
+			p.requests.v, p.users.v)
+	}
+	if p.rateRamp.duration.ok {
+		l.RateRamp = Ramp{}
+		r.notices = append(r.notices, fmt.Sprintf("%s has no effect: the gap between a user's turns does not change, as in aiperf.", p.rateRamp.duration.from))
+	}
+}
+
+// usersHold checks what phases of users ask of the dataset.
+func (r *decoder) usersHold(d *draft, phases []Phase) {
+	ds := &d.dataset
+	for i := range phases {
+		p := &phases[i]
+		if p.Load.Type != userCentric {
+			continue
+		}
+		if f := ds.fromFile.format; ds.isFile && f.ok && f.v != "multi_turn" && f.v != "sharegpt" {
+			r.problem(d.phases[i].at, "Phase '%s' uses user_centric which requires multi_turn dataset format, but dataset '%s' uses '%s' format", p.Name, ds.name, f.v)
+		}
+		if think := ds.prompts.delay.mean; think.v > 0 {
+			r.notices = append(r.notices, fmt.Sprintf("%s has no effect on phase '%s': the gap between a user's turns is users / rate, as in aiperf.", think.from, p.Name))
+		}
+	}
 }
 
 func (r rampDraft) resolve() Ramp {
@@ -383,7 +455,7 @@ func (l *loadDraft) echoRest(m Map) Map {
 		}
 		m = append(m, KeyValue{"rate_series", Map{{"points", points}}})
 	}
-	return put(m, "smoothness", l.smoothness)
+	return put(put(m, "smoothness", l.smoothness), "users", l.users)
 }
 
 // stimulus names a phase's load in the name of the run's folder, as aiperf does.
@@ -392,8 +464,11 @@ func stimulus(p *Phase) string {
 	if p.Concurrency > 0 {
 		s = fmt.Sprintf("concurrency%d", p.Concurrency)
 	}
-	if !p.Load.Open() {
+	switch {
+	case !p.Load.Open():
 		return s
+	case p.Load.Type == userCentric:
+		return fmt.Sprintf("user_centric-users%d-qps%s", p.Load.Users, pyFloat(p.Load.Rate))
 	}
 	rate := p.Load.Rate
 	if len(p.Load.Series) > 0 {

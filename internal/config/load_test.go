@@ -46,6 +46,11 @@ func TestLoadFlags(t *testing.T) {
 		{"--request-cancellation-rate|2.5|--request-cancellation-delay|0.5|--failed-request-threshold|0.25",
 			Phase{Requests: 10, Concurrency: 1, Load: Load{Type: "concurrency", CancelShare: 0.025, CancelDelay: 500 * time.Millisecond, FailedShare: &share}},
 			"concurrency1"},
+		{"--user-centric-rate|2|--num-users|4|--session-turns-mean|20", Phase{Requests: 10, Load: Load{Type: "user_centric", Rate: 2, Users: 4}},
+			"user_centric-users4-qps2.0"},
+		{"--user-centric-rate|0.5|--num-users|3|--session-turns-mean|2|--benchmark-duration|9|--concurrency|8|--request-rate|7",
+			Phase{Duration: 9 * time.Second, Grace: 30 * time.Second, Concurrency: 8, Load: Load{Type: "user_centric", Rate: 0.5, Users: 3}},
+			"user_centric-users3-qps0.5"},
 	} {
 		c, err := parseLoad(strings.Split(tt.args, "|")...)
 		if err != nil {
@@ -114,6 +119,18 @@ func TestLoadsThatCannotBe(t *testing.T) {
 		{"--request-rate-series|bad.json", "time_s values must be strictly increasing: point 1 is at 0 s, the one before it at 0 s"},
 		{"--request-rate-series|zero.json", "'zero.json': Invalid request-rate series point 0: qps is 0"},
 		{"--request-rate-series|word.json", "'word.json': Invalid request-rate series point 0: qps is x"},
+		{"--num-users|5", "--num-users requires --user-centric-rate. Pass --user-centric-rate to enable user-centric mode, or drop --num-users to use the " +
+			"default concurrency/rate timing mode."},
+		{"--user-centric-rate|5|--num-users|3", "User-centric rate mode requires --session-turns-mean >= 2. For single-turn workloads, use --request-rate instead."},
+		{"--user-centric-rate|5|--session-turns-mean|3", "Phase 'profiling': users: Field required"},
+		{"--user-centric-rate|5|--num-users|30|--session-turns-mean|3|--request-count|20", "--request-count: Phase 'profiling': --request-count (20) must be >= " +
+			"--num-users (30). Each user needs at least one request."},
+		{"--user-centric-rate|5|--num-users|30|--session-turns-mean|3|--num-sessions|20", "Phase 'profiling': --num-sessions (20) must be >= --num-users (30). " +
+			"Each user needs at least one session."},
+		{"--user-centric-rate|5|--num-users|3|--session-turns-mean|3|--request-rate-series|s.json", "--request-rate-series is not supported with --user-centric-rate."},
+		{"--user-centric-rate|5|--num-users|3|--session-turns-mean|3|--arrival-smoothness|2", "--arrival-smoothness is only supported with --arrival-pattern gamma."},
+		{"--user-centric-rate|0|--num-users|3", "--user-centric-rate: Input should be greater than 0, got '0'."},
+		{"--user-centric-rate|1|--num-users|3,4", "--num-users 3,4: a list of values asks for a sweep"},
 	} {
 		_, err := parseLoad(strings.Split(tt.args, "|")...)
 		var ce *Error
@@ -140,29 +157,72 @@ func TestLoadsInAFile(t *testing.T) {
 	if !reflect.DeepEqual(c.Phases, want) {
 		t.Errorf("got  %+v\nwant %+v", c.Phases, want)
 	}
-	phases := ""
+	echo := `{"phases":[{"name":"a","kind":"profiling","type":"gamma","duration":10.0,"concurrency":8,"concurrency_ramp":{"duration":2.0},"prefill_concurrency":4,` +
+		`"prefill_ramp":{"duration":1.0,"strategy":"poisson"},"cancellation":{"rate":10.0,"delay":0.25},"failed_request_threshold":0.5,"rate":5.0,` +
+		`"rate_ramp":{"duration":3.0,"strategy":"exponential"},"smoothness":2.0},` +
+		`{"name":"b","kind":"profiling","type":"constant","requests":3,"seamless":true,"rate_series":{"points":[{"time_s":0.0,"qps":1.0},{"time_s":4.0,"qps":2.5}]}}]}`
+	if phases := echoedPhases(t, c); phases != echo {
+		t.Errorf("echo\n%s\nwant\n%s", phases, echo)
+	}
+}
+
+// echoedPhases is the part of a config's echo that holds the phases.
+func echoedPhases(t *testing.T, c *Config) string {
+	t.Helper()
 	for _, kv := range c.Input {
 		if kv.Key == "phases" {
 			b, err := json.Marshal(Map{kv})
 			if err != nil {
 				t.Fatal(err)
 			}
-			phases = string(b)
+			return string(b)
 		}
 	}
-	echo := `{"phases":[{"name":"a","kind":"profiling","type":"gamma","duration":10.0,"concurrency":8,"concurrency_ramp":{"duration":2.0},"prefill_concurrency":4,` +
-		`"prefill_ramp":{"duration":1.0,"strategy":"poisson"},"cancellation":{"rate":10.0,"delay":0.25},"failed_request_threshold":0.5,"rate":5.0,` +
-		`"rate_ramp":{"duration":3.0,"strategy":"exponential"},"smoothness":2.0},` +
-		`{"name":"b","kind":"profiling","type":"constant","requests":3,"seamless":true,"rate_series":{"points":[{"time_s":0.0,"qps":1.0},{"time_s":4.0,"qps":2.5}]}}]}`
-	if phases != echo {
-		t.Errorf("echo\n%s\nwant\n%s", phases, echo)
+	return ""
+}
+
+func TestUsersInAFile(t *testing.T) {
+	edit := func(yaml, old, new string) string { return strings.Replace(yaml, old, new, 1) }
+	phase := "phases: {type: user_centric, rate: 2, users: 15, requests: 60, rate_ramp: 5}"
+	// A request rate is the users' own there: it changes no type.
+	c := mustParse(t, edit(minimal(phase), "{isl: 8}", "{isl: 8, turns: 4, turn_delay: 100}"), "--request-rate", "3", "--num-users", "12")
+	if want := (Load{Type: "user_centric", Rate: 3, Users: 12}); !reflect.DeepEqual(c.Phases[0].Load, want) {
+		t.Errorf("got %+v, want %+v", c.Phases[0].Load, want)
+	}
+	echo := `{"phases":[{"name":"profiling","kind":"profiling","type":"user_centric","requests":60,"rate":3.0,"rate_ramp":{"duration":5.0},"users":12}]}`
+	if got := echoedPhases(t, c); got != echo {
+		t.Errorf("echo\n%s\nwant\n%s", got, echo)
+	}
+	for _, want := range []string{
+		"benchmark.phases.rate_ramp has no effect: the gap between a user's turns does not change, as in aiperf.",
+		"benchmark.dataset.turn_delay has no effect on phase 'profiling': the gap between a user's turns is users / rate, as in aiperf.",
+	} {
+		if notices := strings.Join(c.Notices, "\n"); !strings.Contains(notices, want) {
+			t.Errorf("no notice says %q:\n%s", want, notices)
+		}
+	}
+	// A phase of another type becomes one of users by the flag, and what it had of its own falls away.
+	c = mustParse(t, minimal("phases: {type: gamma, rate: 2, smoothness: 3, requests: 60}"), "--user-centric-rate", "4", "--num-users", "5")
+	if want := (Load{Type: "user_centric", Rate: 4, Users: 5}); !reflect.DeepEqual(c.Phases[0].Load, want) {
+		t.Errorf("got %+v, want %+v", c.Phases[0].Load, want)
+	}
+	for _, tt := range []struct{ yaml, flag, value, want string }{
+		{minimal(phase), "--arrival-pattern", "gamma", "--arrival-pattern cannot be applied to the 'user_centric' profiling phase from the config file"},
+		{minimal(phase), "--arrival-smoothness", "2", "--arrival-smoothness cannot be applied to the 'user_centric' profiling phase from the config file"},
+		{minimal("phases: {type: poisson, rate: 2, requests: 60}"), "--num-users", "3", "--num-users requires --user-centric-rate."},
+		{edit(minimal(phase), "{isl: 8}", "{type: file, path: x, format: single_turn}"), "--num-users", "3",
+			"Phase 'profiling' uses user_centric which requires multi_turn dataset format, but dataset 'default' uses 'single_turn' format"},
+	} {
+		if got := message(t, tt.yaml, tt.flag, tt.value); !strings.Contains(got, tt.want) {
+			t.Errorf("%s %s:\ngot  %s\nwant %s", tt.flag, tt.value, got, tt.want)
+		}
 	}
 }
 
 func TestFaultsOfALoadInAFile(t *testing.T) {
 	for _, tt := range []struct{ yaml, want string }{
 		{"{type: concurrency, requests: 1, rate: 5}", "run.yaml:6:44: benchmark.phases.rate: Extra inputs are not permitted: unknown key 'rate'. A phase of type " +
-			"'concurrency' has none; it belongs to type 'poisson', 'gamma' or 'constant'."},
+			"'concurrency' has none; it belongs to type 'poisson', 'gamma', 'constant' or 'user_centric'."},
 		{"{type: poisson, requests: 1, rate: 5, smoothness: 2}", "A phase of type 'poisson' has none; it belongs to type 'gamma'."},
 		{"{type: poisson, requests: 1}", "Phase 'profiling': rate-controlled phases require rate or rate_series"},
 		{"{type: poisson, requests: 1, rate: 2, rate_series: [{time_s: 0, qps: 1}, {time_s: 1, qps: 1}]}", "rate and rate_series are mutually exclusive"},
@@ -178,6 +238,11 @@ func TestFaultsOfALoadInAFile(t *testing.T) {
 		{"{type: concurrency, requests: 1, seamless: true}", "Phase config 'profiling' cannot have seamless=True because it is first."},
 		{"{type: concurrency, requests: 1, concurrency: 2, prefill_concurrency: 3}", "prefill_concurrency must be <= concurrency: 3 is more than 2"},
 		{"{type: concurrency, requests: 1, concurrency: 2, prefill_concurrency: 2}", "prefill_concurrency requires endpoint.streaming=true"},
+		{"{type: user_centric, requests: 9, rate: 2}", "Phase 'profiling': users: Field required"},
+		{"{type: user_centric, requests: 9, users: 3}", "Phase 'profiling': rate-controlled phases require rate or rate_series"},
+		{"{type: user_centric, requests: 9, users: 3, rate_series: [{time_s: 0, qps: 1}, {time_s: 1, qps: 1}]}", "user-centric phases do not support rate_series"},
+		{"{type: user_centric, requests: 2, users: 3, rate: 2}", "Phase 'profiling': --request-count (2) must be >= --num-users (3)."},
+		{"{type: concurrency, requests: 1, users: 3}", "A phase of type 'concurrency' has none; it belongs to type 'user_centric'."},
 	} {
 		_, err := parseWith(minimal("phases: " + tt.yaml))
 		if err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -195,7 +195,14 @@ func (all *flags) newProfiling(d *draft) error {
 		}
 	}
 	d.phases = []*phaseDraft{p}
-	return all.shapeMeasured(p)
+	if err := all.shapeMeasured(d, p); err != nil {
+		return err
+	}
+	if p.load == userCentric && d.dataset.prompts.turns.mean.or(1) < 2 {
+		return &Error{Title: titleConfig, Msg: "User-centric rate mode requires --session-turns-mean >= 2. For single-turn workloads, use " +
+			"--request-rate instead."}
+	}
+	return nil
 }
 
 // editProfiling changes the file's profiling phase, of which there must be one alone then.
@@ -212,7 +219,7 @@ func (all *flags) editProfiling(d *draft) error {
 	for _, field := range []string{
 		"request_count", "benchmark_duration", "benchmark_grace_period", "concurrency", "conversation_num", "prefill_concurrency", "request_rate",
 		"arrival_pattern", "arrival_smoothness", "concurrency_ramp_duration", "prefill_concurrency_ramp_duration", "request_rate_ramp_duration",
-		"request_rate_series", "failed_request_threshold", "request_cancellation_rate", "request_cancellation_delay",
+		"request_rate_series", "failed_request_threshold", "request_cancellation_rate", "request_cancellation_delay", "user_centric_rate", "num_users",
 	} {
 		if s := all.byField[field]; s.given != "" {
 			asked = append(asked, s.given)
@@ -227,7 +234,7 @@ func (all *flags) editProfiling(d *draft) error {
 			"%s. Set the value in YAML, and leave out %s.", len(names), strings.Join(names, ", "), strings.Join(asked, ", "))}
 	}
 	all.stops(target)
-	return all.shapeMeasured(target)
+	return all.shapeMeasured(d, target)
 }
 
 // warmup edits the warm-up phase, or makes one where a flag asks for it.

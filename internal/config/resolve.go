@@ -200,6 +200,7 @@ func (r *decoder) resolvePhases(d *draft) []Phase {
 		}
 		out = append(out, ph)
 	}
+	r.usersHold(d, out)
 	if profiling == 0 && len(r.problems) == 0 {
 		r.problem(d.file+": benchmark.phases", "at least one phase must have kind 'profiling': a run with warm-up alone measures nothing.")
 	}

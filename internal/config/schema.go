@@ -105,12 +105,15 @@ func phaseKeys(kind string) keys {
 	if kind != "concurrency" {
 		k.known = append(k.known, "rate", "rate_ramp", "rate_series")
 	}
-	if kind == "gamma" {
+	switch kind {
+	case "gamma":
 		k.known = append(k.known, "smoothness")
+	case userCentric:
+		k.known = append(k.known, "users")
 	}
 	k.other = func(key string) string {
 		for _, of := range [...]struct{ key, types string }{
-			{"rate", rateTypes}, {"rate_ramp", rateTypes}, {"rate_series", rateTypes}, {"smoothness", "'gamma'"}, {"users", "'user_centric'"},
+			{"rate", ratedTypes}, {"rate_ramp", ratedTypes}, {"rate_series", rateTypes}, {"smoothness", "'gamma'"}, {"users", "'user_centric'"},
 			{"auto_offset", "'fixed_schedule'"}, {"start_offset", "'fixed_schedule'"}, {"end_offset", "'fixed_schedule'"},
 		} {
 			if of.key == key {
@@ -122,7 +125,11 @@ func phaseKeys(kind string) keys {
 	return k
 }
 
-const rateTypes = "'poisson', 'gamma' or 'constant'"
+// Types of phases with a rate: those that draw arrivals, and those with users as well.
+const (
+	rateTypes  = "'poisson', 'gamma' or 'constant'"
+	ratedTypes = "'poisson', 'gamma', 'constant' or 'user_centric'"
+)
 
 func rampKeys() keys { return keys{known: []string{"duration", "strategy"}} }
 
@@ -134,7 +141,7 @@ func ratePointKeys() keys { return keys{known: []string{"time_s", "qps"}} }
 
 // phaseTypes are aiperf's, in the order of its message.
 func phaseTypes() []string {
-	return []string{"concurrency", "poisson", "gamma", "constant", "user_centric", "fixed_schedule"}
+	return []string{"concurrency", "poisson", "gamma", "constant", userCentric, "fixed_schedule"}
 }
 
 func artifactsKeys() keys {

@@ -40,6 +40,12 @@ func loadFlags() []Flag {
 			"--warmup-prefill-concurrency-ramp-duration"),
 		ramp("warmup_request_rate_ramp_duration", gWarmup, "Not given: as --request-rate-ramp-duration.", "--warmup-request-rate-ramp-duration"),
 
+		{Field: "user_centric_rate", Names: []string{"--user-centric-rate"}, Group: gUsers, Kind: Number, Bound: above(0),
+			Help: "Requests a second of --num-users users together: each sends its next turn users / rate after the one before, or once that is " +
+				"answered. Users come and go, and from the start on stand at different points of their sessions. Needs --session-turns-mean of 2 or more."},
+		{Field: "num_users", Names: []string{"--num-users"}, Group: gUsers, Kind: Int, Bound: between(1, maxSessions), Sweep: true,
+			Help: "Users of --user-centric-rate at any time."},
+
 		{Field: "request_cancellation_rate", Names: []string{"--request-cancellation-rate"}, Group: gCancel, Kind: Number,
 			Bound: &Bound{Low: 0, Open: true, High: 100}, Help: "Per cent of the requests, drawn by the seed, that are cancelled. None in warm-up."},
 		{Field: "request_cancellation_delay", Names: []string{"--request-cancellation-delay"}, Group: gCancel, Kind: Duration, Bound: atLeast(0),

@@ -3,7 +3,6 @@ package config
 // Reasons why a flag of aiperf is refused. Each says what to do instead, where there is something.
 const (
 	laterFlag          = "not supported yet by this version of prefire"
-	laterUsers         = laterFlag + ": use --request-rate or --concurrency"
 	laterTransform     = laterFlag + ", which plays traces as they are: edit the file"
 	laterBaseten       = laterFlag + ": it is for baseten_trace files, which prefire does not read"
 	laterSweep         = laterFlag + ": run prefire once for each value"
@@ -109,8 +108,6 @@ func aiperfRest() []Flag {
 		refused("unsafe_override", gScenario, neverAgentic, "--unsafe-override").boolean(),
 		refused("agentic_cache_warmup_duration", gWarmup, neverAgentic, "--agentic-cache-warmup-duration"),
 		refused("agentic_warmup_grace_period", gWarmup, neverAgentic, "--agentic-warmup-grace-period"),
-		refused("user_centric_rate", gUsers, laterUsers, "--user-centric-rate"),
-		refused("num_users", gUsers, laterUsers, "--num-users"),
 		refused("export_level", gOutput, laterFlag, "--export-level", "--profile-export-level").same("records"),
 		refused("slice_duration", gOutput, laterFlag, "--slice-duration"),
 		refused("auto_plot", gOutput, laterPlot, "--auto-plot").boolean().negative("--no-auto-plot"),
