@@ -24,6 +24,8 @@ type Deps struct {
 	Progress *Progress
 	// Stop is closed when the user asks the run to end: sending stops, what is in flight may finish within the grace.
 	Stop <-chan struct{}
+	// Before, where it is not nil, is called before a phase. Its error ends the run without that phase; after the user's stop it is none.
+	Before func(ctx context.Context, phase int) error
 	// OnPhase, where it is not nil, is told right before a phase begins and after its last request has returned.
 	OnPhase func(phase int, over bool)
 }
@@ -84,6 +86,14 @@ func (r *run) phases(ctx context.Context, sum *Summary) error {
 	sum.Phases = make([]PhaseSummary, 0, len(r.plan.Phases)) // phases that end beside each other write to their own places
 	errs := make([]error, len(r.plan.Phases))
 	for i := range r.plan.Phases {
+		if r.Before != nil {
+			if errs[i] = r.Before(ctx, i); errs[i] != nil {
+				if stopped(r.Stop) || ctx.Err() != nil {
+					errs[i] = nil
+				}
+				break
+			}
+		}
 		ph := r.begin(ctx, i)
 		sum.Phases = append(sum.Phases, PhaseSummary{})
 		s := &sum.Phases[i]

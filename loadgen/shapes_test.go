@@ -462,6 +462,30 @@ func TestAFailedSourceEndsASeamlessRun(t *testing.T) {
 	})
 }
 
+// What must come before a phase and fails ends the run without it, the phase that it would have followed seamlessly to its own end.
+func TestAPhaseThatMayNotBeginEndsTheRun(t *testing.T) {
+	for _, seamless := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			warm, ph := profiling(2), profiling(2)
+			warm.Kind, warm.Name, warm.Requests, ph.Requests, ph.Seamless = metrics.Warmup, "warmup", 6, 6, seamless
+			r := newRig(t, steady(time.Second, 0), warm, ph)
+			var before []int
+			no := errors.New("no profiler")
+			r.deps.Before = func(_ context.Context, phase int) error {
+				if before = append(before, phase); phase == 1 {
+					return no
+				}
+				return nil
+			}
+			sum, err := loadgen.Run(t.Context(), &r.plan, r.deps)
+			r.close()
+			if !errors.Is(err, no) || !slices.Equal(before, []int{0, 1}) || len(sum.Phases) != 1 || sum.Phases[0].OK != 6 {
+				t.Errorf("seamless %v: %v after %v, phases %+v; want the error after 0 and 1, one phase of 6", seamless, err, before, sum.Phases)
+			}
+		})
+	}
+}
+
 func TestTooManyFailuresEndTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		share := 0.5

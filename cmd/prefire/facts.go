@@ -36,6 +36,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		{Key: "counts", Value: value(counts)},
 		{Key: "phases", Value: phaseFacts(sum)},
 		{Key: "load", Value: loadFacts(sum)},
+		{Key: "control", Value: b.control.facts()},
 		{Key: "prewarm", Value: b.prewarmFacts(sum)},
 		{Key: "cold", Value: coldFacts(cold)},
 		{Key: "prompts", Value: b.promptFacts(prompts)},
@@ -51,7 +52,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		Load:    loadLines(sum),
 		Health:  clientLine(b.health.Client, &client, &b.used),
 		Client:  judged,
-		Notices: append(b.notices(counts, cold, verdicts), b.promptNotices(prompts)...),
+		Notices: slices.Concat(b.notices(counts, cold, verdicts), b.promptNotices(prompts), b.control.notices()),
 		Files:   b.files(),
 	}
 }

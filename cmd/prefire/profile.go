@@ -129,6 +129,7 @@ type bench struct {
 	ui      string // as the user asked for it; "" = not asked
 	command string // one that can be run again, secrets redacted
 	view    *view
+	control *controls
 	began   machine
 	running int  // profiling phases that run now: seamless ones overlap
 	used    used // over the profiling phases
@@ -214,9 +215,10 @@ func (b *bench) execute() (*outcome, error) {
 	}
 	b.view = newView(&view{phases: b.cfg.Phases, prog: b.prog, now: b.clock.Now, out: b.stderr, prefix: b.name() + ": ",
 		live: func(phase int) metrics.Live { return b.sink.byPhase[phase].Live() }}, b.ui, b.cfg.Verbose > 0)
+	b.control = newControls(b)
 	stop, ctx, release := b.listen()
 	defer release()
-	sum, err := loadgen.Run(ctx, &b.load.plan, loadgen.Deps{
+	sum, err := b.control.run(ctx, stop, loadgen.Deps{
 		Clock: b.clock, Transport: transport, Source: b.load.source, Endpoint: b.load.chat, Sink: b.sink,
 		NewID: uuid.NewString, Header: b.load.header.AppendIDs, Progress: b.prog, Stop: stop,
 		OnPhase: b.onPhase,
@@ -285,6 +287,7 @@ func (b *bench) onPhase(i int, over bool) {
 		if b.running--; b.running == 0 {
 			b.used = b.used.add(now.since(b.began))
 		}
+		b.control.phaseOver(i)
 		return
 	}
 	if b.running++; b.running == 1 {

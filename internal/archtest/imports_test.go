@@ -43,6 +43,7 @@ var rules = map[string]rule{
 	"loadgen/wire/wiretest": {may: []string{"loadgen/wire", "loadgen/wire/fake", "loadgen/wire/stamp", "sse"}},
 	"loadgen":               {may: []string{"loadgen/wire", "metrics"}},
 	"internal/orjson":       {offline: true},
+	"internal/control":      {may: []string{"internal/endpoint", "loadgen/wire"}},
 	"internal/endpoint":     {may: []string{"internal/orjson", "loadgen", "loadgen/wire", "metrics"}},
 	"internal/dataset":      {may: []string{"loadgen", "tokenize", "metrics"}, offline: true},
 	"internal/config":       {may: []string{"metrics"}, offline: true},
@@ -59,7 +60,7 @@ var rules = map[string]rule{
 		may: []string{"internal/orjson", "loadgen", "tokenize", "metrics"}, offline: true},
 	"cmd/prefire": {may: []string{"sse", "metrics", "tokenize", "loadgen", "loadgen/wire", "loadgen/wire/stamp", "loadgen/wire/h2",
 		"loadgen/wire/portable", "loadgen/wire/reactor", "internal/endpoint", "internal/dataset", "internal/dataset/files", "internal/config", "internal/export", "internal/collect",
-		"internal/fakellm", "internal/procedure", "internal/report"}},
+		"internal/control", "internal/fakellm", "internal/procedure", "internal/report"}},
 }
 
 // shared are the packages that any test may import: servers and transports to test against, and the decoder that reads what they send.

@@ -65,6 +65,9 @@ type Endpoint struct {
 	LegacyMaxTokens bool
 	ServerCounts    bool   // --use-server-token-count
 	HTTP            string // auto | 1.1 | 2 | h2c
+	Wait            Wait
+	Reset           *ResetCache // nil = none
+	Profiler        *Profiler   // nil = none
 }
 
 // KeyValue keeps the order in which a mapping was written.

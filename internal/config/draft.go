@@ -53,6 +53,7 @@ type endpointDraft struct {
 	timeout                         opt[float64]
 	streaming, legacy, serverCounts opt[bool]
 	headers, extra                  []KeyValue
+	control                         controlDraft
 }
 
 type datasetDraft struct {

@@ -6,8 +6,6 @@ const (
 	laterTransform     = laterFlag + ", which plays traces as they are: edit the file"
 	laterBaseten       = laterFlag + ": it is for baseten_trace files, which prefire does not read"
 	laterSweep         = laterFlag + ": run prefire once for each value"
-	laterHook          = laterFlag + ": send the request yourself before the run, for example with curl"
-	laterWait          = laterFlag + ": wait for the server's /health before the run"
 	laterTokenizer     = laterFlag
 	laterReuse         = laterFlag + ", which keeps its connections open"
 	laterGPU           = laterFlag + "; GPU telemetry is not collected"
@@ -28,16 +26,6 @@ func aiperfRest() []Flag {
 	return []Flag{
 		refused("model_selection_strategy", gEndpoint, laterFlag, "--model-selection-strategy").same("round_robin", "random"),
 		refused("url_selection_strategy", gEndpoint, laterFlag, "--url-strategy").same("round_robin"),
-		refused("wait_for_model_timeout", gEndpoint, laterWait, "--wait-for-model-timeout").same("0", "0.0"),
-		refused("wait_for_model_mode", gEndpoint, laterWait, "--wait-for-model-mode"),
-		refused("wait_for_model_interval", gEndpoint, laterWait, "--wait-for-model-interval"),
-		refused("reset_kv_cache", gEndpoint, laterHook, "--reset-kv-cache").boolean(),
-		refused("reset_kv_cache_timeout_seconds", gEndpoint, laterHook, "--reset-kv-cache-timeout-seconds"),
-		refused("reset_kv_cache_path", gEndpoint, laterHook, "--reset-kv-cache-path"),
-		refused("server_profiler", gEndpoint, laterHook, "--server-profiler").boolean(),
-		refused("server_profiler_timeout_seconds", gEndpoint, laterHook, "--server-profiler-timeout-seconds"),
-		refused("server_profiler_start_path", gEndpoint, laterHook, "--server-profiler-start-path"),
-		refused("server_profiler_stop_path", gEndpoint, laterHook, "--server-profiler-stop-path"),
 		idle("transport", gEndpoint, "prefire always speaks HTTP", "--transport", "--transport-type").choices("http"),
 		refused("per_chunk_usage", gEndpoint, laterFlag, "--per-chunk-usage").boolean(),
 		refused("connection_reuse_strategy", gEndpoint, laterReuse, "--connection-reuse-strategy").same("pooled"),
