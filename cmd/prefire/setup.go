@@ -63,7 +63,7 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 		return nil, err
 	}
 	l.header, err = l.chat.Header(endpoint.HeaderOptions{
-		UserAgent: "prefire/" + version(), APIKey: cfg.Endpoint.APIKey, User: fields(cfg.Endpoint.Headers),
+		UserAgent: "prefire/" + version(), APIKey: cfg.Endpoint.APIKey, Session: cfg.Endpoint.SessionHeader, User: fields(cfg.Endpoint.Headers),
 	})
 	if err != nil {
 		return nil, err

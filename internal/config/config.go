@@ -62,6 +62,7 @@ type Endpoint struct {
 	Headers         []KeyValue
 	Extra           []KeyValue    // merged into every body; values are JSON values
 	Timeout         time.Duration // 0 = none
+	SessionHeader   string        // name of the field with the session's id; "" = the default
 	LegacyMaxTokens bool
 	ServerCounts    bool   // --use-server-token-count
 	HTTP            string // auto | 1.1 | 2 | h2c

@@ -63,6 +63,20 @@ func TestRequestsBesideTheLoad(t *testing.T) {
 	}
 }
 
+func TestTheSessionHeaderIsEchoed(t *testing.T) {
+	yaml := strings.Replace(minimal("phases: {type: concurrency, requests: 1}"), "{url: h}", "{url: h, session_header: X-A}", 1)
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{{nil, "X-A"}, {[]string{"--session-header", "X-B"}, "X-B"}} {
+		c := mustParse(t, yaml, tt.args...)
+		echo := asJSON(t, c.Input)
+		if c.Endpoint.SessionHeader != tt.want || !strings.Contains(echo, `"session_header": "`+tt.want+`"`) {
+			t.Errorf("%q: %q, echo %s", tt.args, c.Endpoint.SessionHeader, echo)
+		}
+	}
+}
+
 func TestRequestsBesideTheLoadThatCannotBe(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"--wait-for-model-interval|1", "--wait-for-model-interval: --wait-for-model-interval has no effect unless --wait-for-model-timeout is set to a positive " +

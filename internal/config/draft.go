@@ -49,7 +49,7 @@ type draft struct {
 
 type endpointDraft struct {
 	urls                            opt[[]string]
-	kind, path, apiKey              opt[string]
+	kind, path, apiKey, session     opt[string]
 	timeout                         opt[float64]
 	streaming, legacy, serverCounts opt[bool]
 	headers, extra                  []KeyValue

@@ -85,7 +85,7 @@ func (e *endpointDraft) echo(c *Config) Map {
 	if len(e.extra) > 0 {
 		m = append(m, KeyValue{"extra", redactExtra(e.extra)})
 	}
-	return e.control.echo(m)
+	return e.control.echo(put(m, "session_header", e.session))
 }
 
 // pool is the number of prompts that aiperf notes for a run by flags that does not give one: as many as the run's stop asks for. prefire's

@@ -83,7 +83,7 @@ func (r *decoder) resolveEndpoint(d *draft) Endpoint {
 	e := Endpoint{
 		Path: d.endpoint.path.v, Type: d.endpoint.kind.or("chat"), Streaming: d.endpoint.streaming.v, APIKey: d.endpoint.apiKey.v,
 		Headers: d.endpoint.headers, Extra: d.endpoint.extra, Timeout: duration(d.endpoint.timeout.or(defaultTimeout)),
-		LegacyMaxTokens: d.endpoint.legacy.v, ServerCounts: d.endpoint.serverCounts.v, HTTP: d.http.or("auto"),
+		SessionHeader: d.endpoint.session.v, LegacyMaxTokens: d.endpoint.legacy.v, ServerCounts: d.endpoint.serverCounts.v, HTTP: d.http.or("auto"),
 	}
 	urls := d.endpoint.urls
 	if !urls.ok {

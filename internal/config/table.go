@@ -101,6 +101,8 @@ func supportedFlags() []Flag {
 			Help: "Send the output limit as max_tokens in place of max_completion_tokens."},
 		{Field: "use_server_token_count", Names: []string{"--use-server-token-count"}, Group: gEndpoint, Kind: Bool, Default: "false",
 			Help: "Take input and output lengths from the server's usage; streamed requests then ask for it."},
+		{Field: "session_header", Names: []string{"--session-header"}, Group: gEndpoint, Kind: Text, Default: "X-Correlation-ID",
+			Help: "Name of the header field with the session's id."},
 
 		{Field: "config_file", Names: []string{"--config", "-f"}, Group: gInput, Kind: Text,
 			Help: "YAML or JSON config file, schema 2.0 or the older dialect (datasets as a mapping). Flags override it."},

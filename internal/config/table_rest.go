@@ -31,7 +31,6 @@ func aiperfRest() []Flag {
 		refused("connection_reuse_strategy", gEndpoint, laterReuse, "--connection-reuse-strategy").same("pooled"),
 		refused("download_video_content", gEndpoint, neverMedia, "--download-video-content").boolean(),
 		refused("request_content_type", gEndpoint, laterFlag, "--request-content-type").same("application/json"),
-		refused("session_header", gEndpoint, laterFlag, "--session-header"),
 		refused("uuid_and_strip", gEndpoint, neverMedia, "--uuid-and-strip").boolean(),
 		idle("trust_remote_code", gTokenizer, "prefire runs no code of a tokenizer", "--tokenizer-trust-remote-code").boolean(),
 		refused("public_dataset", gInput, neverPublic, "--public-dataset"),

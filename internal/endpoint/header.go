@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ const (
 type HeaderOptions struct {
 	UserAgent string       // prefire/VERSION
 	APIKey    string       // sent as Authorization: Bearer; "" = none
+	Session   string       // name of the field with the session's id; "" = X-Correlation-ID
 	User      []wire.Field // as given by the user, in order
 }
 
@@ -35,13 +37,17 @@ type Header struct {
 	// follow the endpoint, Authorization the API key, X-Session-Affinity the correlation id.
 	Overridden []string
 
-	requestID, correlationID bool // the user gave these fields, and they stand above the ids
+	session              string // name of the field with the session's id
+	requestID, sessionID bool   // the user gave these fields, and they stand above ours
 }
 
 // Header composes the header. A field given twice, in any spelling, is sent once, in the first one's place with the last one's value.
 // The error names the field, never its value.
 func (c *Chat) Header(o HeaderOptions) (Header, error) {
-	var h Header
+	h := Header{session: cmp.Or(o.Session, CorrelationID)}
+	if err := checkSession(h.session); err != nil {
+		return Header{}, err
+	}
 	h.Fixed = put(h.Fixed, "User-Agent", o.UserAgent)
 	for _, f := range o.User {
 		if !httpguts.ValidHeaderFieldName(f.Name) {
@@ -64,7 +70,7 @@ func (c *Chat) Header(o HeaderOptions) (Header, error) {
 			h.Overridden = append(h.Overridden, f.Name)
 		default:
 			h.requestID = h.requestID || name == "x-request-id"
-			h.correlationID = h.correlationID || name == "x-correlation-id"
+			h.sessionID = h.sessionID || strings.EqualFold(name, h.session)
 			h.Fixed = put(h.Fixed, f.Name, f.Value)
 		}
 	}
@@ -85,14 +91,28 @@ func (c *Chat) Header(o HeaderOptions) (Header, error) {
 	return h, nil
 }
 
-// AppendIDs appends the fields of one request: X-Request-ID and X-Correlation-ID, each unless the user gave one of that name, and
-// X-Session-Affinity, which is the correlation id always.
+// checkSession reports why a field of this name cannot hold the session's id.
+func checkSession(name string) error {
+	if !httpguts.ValidHeaderFieldName(name) {
+		return fmt.Errorf("session header %q: its name may hold letters, digits and !#$%%&'*+-.^_`|~ only", name)
+	}
+	for _, taken := range [...]string{RequestID, "User-Agent", "Host", "Authorization", "Accept", "Accept-Encoding", "Content-Type", "Content-Length",
+		"Transfer-Encoding", "Connection"} {
+		if strings.EqualFold(name, taken) {
+			return fmt.Errorf("session header %s: the field of this name holds something else; choose another, such as X-Session-ID", name)
+		}
+	}
+	return nil
+}
+
+// AppendIDs appends the fields of one request: X-Request-ID and the session's field, each unless the user gave one of that name, and
+// X-Session-Affinity, which is the session's id always.
 func (h *Header) AppendIDs(dst []wire.Field, requestID, correlationID string) []wire.Field {
 	if !h.requestID {
 		dst = append(dst, wire.Field{Name: RequestID, Value: requestID})
 	}
-	if !h.correlationID {
-		dst = append(dst, wire.Field{Name: CorrelationID, Value: correlationID})
+	if !h.sessionID && !strings.EqualFold(h.session, SessionAffinity) {
+		dst = append(dst, wire.Field{Name: h.session, Value: correlationID})
 	}
 	return append(dst, wire.Field{Name: SessionAffinity, Value: correlationID})
 }

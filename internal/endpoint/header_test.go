@@ -47,6 +47,18 @@ func TestHeader(t *testing.T) {
 				{Name: "Accept", Value: "text/event-stream"}, {Name: "Content-Type", Value: "application/json"}},
 			[]wire.Field{{Name: "X-Request-ID", Value: "r"}, {Name: "X-Correlation-ID", Value: "c"},
 				{Name: "X-Session-Affinity", Value: "c"}}, "", nil},
+		{"a session header", HeaderOptions{UserAgent: "prefire/1", Session: "X-Session-ID", User: []wire.Field{{Name: "X-Correlation-ID", Value: "mine"}}},
+			[]wire.Field{{Name: "User-Agent", Value: "prefire/1"}, {Name: "X-Correlation-ID", Value: "mine"},
+				{Name: "Accept", Value: "text/event-stream"}, {Name: "Content-Type", Value: "application/json"}},
+			[]wire.Field{{Name: "X-Request-ID", Value: "r"}, {Name: "X-Session-ID", Value: "c"}, {Name: "X-Session-Affinity", Value: "c"}}, "", nil},
+		{"a session header of the user's", HeaderOptions{UserAgent: "prefire/1", Session: "X-Session-ID", User: []wire.Field{{Name: "x-session-id", Value: "mine"}}},
+			[]wire.Field{{Name: "User-Agent", Value: "prefire/1"}, {Name: "x-session-id", Value: "mine"},
+				{Name: "Accept", Value: "text/event-stream"}, {Name: "Content-Type", Value: "application/json"}},
+			[]wire.Field{{Name: "X-Request-ID", Value: "r"}, {Name: "X-Session-Affinity", Value: "c"}}, "", nil},
+		{"the affinity as the session header", HeaderOptions{UserAgent: "prefire/1", Session: "x-session-affinity"},
+			[]wire.Field{{Name: "User-Agent", Value: "prefire/1"}, {Name: "Accept", Value: "text/event-stream"},
+				{Name: "Content-Type", Value: "application/json"}},
+			[]wire.Field{{Name: "X-Request-ID", Value: "r"}, {Name: "X-Session-Affinity", Value: "c"}}, "", nil},
 	}
 	for _, c := range cases {
 		h, err := chat(t, Options{Streaming: true}).Header(c.o)
@@ -79,6 +91,8 @@ func TestHeaderErrors(t *testing.T) {
 		{HeaderOptions{User: []wire.Field{{Name: "transfer-encoding", Value: "chunked"}}}, "header transfer-encoding: it follows from"},
 		{HeaderOptions{User: []wire.Field{{Name: "Accept-Encoding", Value: "gzip"}}}, "header Accept-Encoding: a compressed answer"},
 		{HeaderOptions{APIKey: secret + "\n"}, "the API key holds a control character"},
+		{HeaderOptions{Session: "X A"}, `session header "X A": its name may hold`},
+		{HeaderOptions{Session: "accept"}, "session header accept: the field of this name holds something else"},
 	} {
 		_, err := chat(t, Options{}).Header(c.o)
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), secret) {
