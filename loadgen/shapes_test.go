@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -205,6 +206,107 @@ func TestThinkTimesCountFromTheAnswerAndAreCapped(t *testing.T) {
 			t.Errorf("%d in flight", s.InFlight.Max)
 		}
 	})
+}
+
+// A server that keeps a connection for 5 s makes no turn cold that comes 8 s after the one before: as many connections are kept ready as there
+// are sessions.
+func TestThinkTimesBeyondTheKeepAliveMakeNothingCold(t *testing.T) {
+	for _, c := range []struct {
+		prewarm    bool
+		cold, sets int64
+	}{
+		{true, 0, 18},
+		{false, 15, 3}, // all but the first turns of the later three sessions, which begin where the first three end
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ph := profiling(3)
+			ph.Sessions = 6
+			r := newRig(t, nil, ph)
+			r.wire = fake.New(fake.Options{Clock: r.clock, Script: steady(time.Second, 0), KeepAlive: 5 * time.Second})
+			r.deps.Transport = r.wire
+			r.plan.Prewarm = loadgen.Prewarm{On: c.prewarm, MaxTokens: 8}
+			r.deps.Source = &delayed{&numbered{turns: 3}, func(s *loadgen.Session) {
+				s.Turns[1].Delay, s.Turns[2].Delay = 8*time.Second, 8*time.Second
+			}}
+			r.run(t.Context())
+			acc := metrics.NewAccumulator(metrics.Options{Streaming: true})
+			for i := range r.sink.records {
+				acc.Add(&r.sink.records[i])
+			}
+			if cold, ttft := acc.Cold().Count, result(t, acc, "time_to_first_token"); cold != c.cold || ttft.Count != c.sets {
+				t.Errorf("prewarm %v: %d cold, %d in the set of TTFT; want %d, %d", c.prewarm, cold, ttft.Count, c.cold, c.sets)
+			}
+		})
+	}
+}
+
+// result is one metric of acc.
+func result(t *testing.T, acc *metrics.Accumulator, tag string) metrics.Result {
+	t.Helper()
+	for _, r := range acc.Results(metrics.Window{Start: 1, End: sec}) {
+		if r.Def.Tag == tag {
+			return r
+		}
+	}
+	t.Fatalf("there is no %s", tag)
+	return metrics.Result{}
+}
+
+// A server of 10 ms that freezes for 5 s, at 50 requests a second. A rate shows it in the latency from the intended time, whatever stands
+// between the plan and the server; a closed loop waits with the server, and its p99 knows nothing of it.
+func TestAFreezeShowsInTheLatencyFromTheIntendedTime(t *testing.T) {
+	const n = 1500
+	limited := loadgen.Phase{Name: "profiling", Kind: metrics.Profiling, Grace: -1, Concurrency: 4, Arrivals: loadgen.Arrivals{Mode: loadgen.Scheduled}}
+	closed := profiling(1)
+	closed.Requests = n
+	for _, c := range []struct {
+		name              string
+		phase             loadgen.Phase
+		service, anchored float64 // p99, ms; 0 = there is none
+	}{
+		// Arrivals k × 20 ms, those from 10 s on answered at 15.01 s: the 15th and 16th largest latency are 4.73 and 4.71 s.
+		{"a rate", paced(50, n), 4710.2, 4710.2},
+		// Four are with the server while it stands still; the others wait here, and then take 10 ms, four at a time.
+		{"a schedule under a limit", limited, 10, 4740.2},
+		{"a closed loop", closed, 10, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var start atomic.Int64
+			var r *rig
+			r = newRig(t, func(i int64, call *wire.Call) fake.Answer {
+				latency := 10 * msec
+				if at := r.clock.Now() - start.Load(); at >= 10*sec && at < 15*sec {
+					latency += 15*sec - at
+				}
+				return steady(time.Duration(latency), 0)(i, call)
+			}, c.phase)
+			r.deps.OnPhase = func(int, bool) { start.CompareAndSwap(0, r.clock.Now()) }
+			r.plan.Prewarm = loadgen.Prewarm{On: true, MaxTokens: 8} // without, the first inference is cold, and the sets have one value less
+			r.deps.Source = &delayed{&numbered{limit: n}, func(s *loadgen.Session) {
+				s.Turns[0].At, s.Turns[0].Timed = time.Duration(s.Index)*20*time.Millisecond, true
+			}}
+			open := c.anchored != 0
+			s := r.run(t.Context()).Phases[0]
+			acc := metrics.NewAccumulator(metrics.Options{Streaming: true, OpenLoop: open})
+			for i := range r.sink.records {
+				acc.Add(&r.sink.records[i])
+			}
+			if s.OK != n {
+				t.Fatalf("%s: %d ok, want %d", c.name, s.OK, n)
+			}
+			p99 := func(tag string, want float64) {
+				if got := result(t, acc, tag).P[len(metrics.Percentiles)-1]; math.Abs(got-want) > 1e-6 {
+					t.Errorf("%s: %s p99 is %v ms, want %v", c.name, tag, got, want)
+				}
+			}
+			p99("time_to_first_token", c.service)
+			p99("request_latency", c.service)
+			if open {
+				p99("time_to_first_token_from_intended", c.anchored)
+				p99("request_latency_from_intended", c.anchored)
+			}
+		})
+	}
 }
 
 func TestATraceIsSentAtItsTimes(t *testing.T) {

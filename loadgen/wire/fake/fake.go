@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +52,9 @@ type Script func(n int64, c *wire.Call) Answer
 type Options struct {
 	Clock  wire.Clock
 	Script Script
+	// KeepAlive is how long the server leaves a connection idle before it closes it; 0 = for ever. As many as Open was asked for are kept
+	// ready all the same, each a new one that has been probed, and a request that finds none ready has to dial, in no time, and is cold.
+	KeepAlive time.Duration
 	// Open, where it is set, is the outcome of Transport.Open; it may wait by Clock.
 	Open func(ctx context.Context, t *wire.Target, n int, p wire.Probe) ([]wire.ConnFacts, error)
 }
@@ -71,6 +75,7 @@ type Transport struct {
 	dialled int64
 	probes  int64
 	open    int
+	kept    int // as many are ready or in use
 	fell    int64
 }
 
@@ -79,6 +84,7 @@ var _ wire.Transport = (*Transport)(nil)
 type conn struct {
 	facts wire.ConnFacts
 	uses  uint32
+	since int64 // it has been idle
 }
 
 type running struct {
@@ -112,17 +118,44 @@ func (t *Transport) Open(ctx context.Context, target *wire.Target, n int, p wire
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.o.Clock.Now()
+	t.kept += n
 	for i := range n {
 		if i == len(facts) {
-			facts = append(facts, wire.ConnFacts{DialStart: now, DialEnd: now, ProbeStart: now, ProbeEnd: now, ProbeStatus: 200})
+			facts = append(facts, probedAt(now))
 		}
-		c := t.newConn(facts[i])
-		facts[i] = c.facts
-		c.uses = 1
-		t.probes++
-		t.idle = append(t.idle, c)
+		facts[i] = t.ready(facts[i], now)
 	}
 	return facts, nil
+}
+
+func probedAt(now int64) wire.ConnFacts {
+	return wire.ConnFacts{DialStart: now, DialEnd: now, ProbeStart: now, ProbeEnd: now, ProbeStatus: 200}
+}
+
+// ready makes a connection with the given facts, completed, that has been probed. The lock is held.
+func (t *Transport) ready(f wire.ConnFacts, now int64) wire.ConnFacts {
+	c := t.newConn(f)
+	c.uses, c.since = 1, now
+	t.probes++
+	t.idle = append(t.idle, c)
+	return c.facts
+}
+
+// replace closes what the server does not keep, and makes others ready in its place. The lock is held.
+func (t *Transport) replace(now int64) {
+	if t.o.KeepAlive == 0 {
+		return
+	}
+	t.idle = slices.DeleteFunc(t.idle, func(c *conn) bool {
+		over := time.Duration(now-c.since) >= t.o.KeepAlive
+		if over {
+			t.open--
+		}
+		return over
+	})
+	for t.open < t.kept {
+		t.ready(probedAt(now), now)
+	}
 }
 
 // newConn makes a connection with the given facts, completed. The lock is held.
@@ -204,10 +237,12 @@ func (t *Transport) Close(ctx context.Context) error {
 	}
 }
 
-// take gives a call its connection: the one it names, else the one used last, else (or where it dials) a new one.
-func (t *Transport) take(id wire.ConnID, dialled bool, facts wire.ConnFacts) *conn {
+// take gives a call its connection: the one it names, else the one used last, else (or where it dials) a new one. missing says that it was to
+// dial for want of a connection that the server had kept.
+func (t *Transport) take(id wire.ConnID, dialled bool, facts wire.ConnFacts) (c *conn, missing bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.replace(t.o.Clock.Now())
 	if i := len(t.idle) - 1; i >= 0 && !dialled {
 		for j, c := range t.idle {
 			if c.facts.ID == id {
@@ -216,9 +251,9 @@ func (t *Transport) take(id wire.ConnID, dialled bool, facts wire.ConnFacts) *co
 		}
 		c := t.idle[i]
 		t.idle = append(t.idle[:i:i], t.idle[i+1:]...)
-		return c
+		return c, false
 	}
-	return t.newConn(facts)
+	return t.newConn(facts), t.o.KeepAlive > 0
 }
 
 var errDeadline = errors.New("the call's own time ran out")
@@ -291,6 +326,7 @@ func (t *Transport) play(ctx context.Context, c *wire.Call, r *running, a Answer
 	switch {
 	case cn == nil || t.closed:
 	case err == nil:
+		cn.since = t.o.Clock.Now()
 		t.idle = append(t.idle, cn)
 	default:
 		t.open--
@@ -322,10 +358,13 @@ func (p *player) connect(a Answer) (*conn, error) {
 		}
 		f.Queued = int64(a.Queue)
 	}
-	cn := p.t.take(c.Conn, a.Dial > 0, facts)
+	cn, missing := p.t.take(c.Conn, a.Dial > 0, facts)
+	if missing {
+		f.Cold |= wire.Dialled
+	}
 	cn.uses++
 	f.Acquired, f.FirstWrite = p.at, p.at
-	f.Conn, f.ConnUse, f.Reused = cn.facts, cn.uses, a.Dial == 0
+	f.Conn, f.ConnUse, f.Reused = cn.facts, cn.uses, a.Dial == 0 && !missing
 	if a.Send > 0 {
 		if err := p.to(p.at + int64(a.Send)); err != nil {
 			return cn, err
