@@ -30,9 +30,9 @@ func mockCommand(p process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mock",
 		Short: "Serve a vLLM-like endpoint with exact, adjustable timing",
-		Long: `mock serves /v1/chat/completions, /v1/models, /health and /metrics as vLLM 0.32 does, without a model: the answer is plain words of one token
-each. The first token is due --ttft plus --prefill-per-token for each token of the prompt after the request's last byte arrived; each
-further token --itl later. Durations have a unit: 20us, 5ms, 1.5s, 2m.
+		Long: `mock serves /v1/chat/completions, /v1/models, /tokenize, /detokenize, /health and /metrics as vLLM 0.32 does, without a model: the
+answer is plain words of one token each. The first token is due --ttft plus --prefill-per-token for each token of the prompt after the
+request's last byte arrived; each further token --itl later. Durations have a unit: 20us, 5ms, 1.5s, 2m.
 
 --log writes one JSON line for each request: when its last byte arrived (the kernel's stamp), on which connection, and for each part of
 the answer when it was due and the times before and after its write, in ns since 1970 on this machine's wall clock. Hold the numbers
@@ -54,6 +54,7 @@ It prints its address on stdout when it listens, and ends on Ctrl-C.`,
 	f.StringVar(&o.APIKey, "api-key", "", "key that everything under /v1 asks for")
 	f.StringVar(&m.tokenizer, "tokenizer", "builtin", "tokenizer that counts prompts: "+strings.Join(tokenize.Names(), ", ")+", a tokenizer.json or a folder with one, or a model in the hub cache")
 	f.IntVar(&o.UsageExtra, "usage-extra", 0, "tokens added to each prompt's count, as a chat template adds them")
+	f.BoolVar(&o.NoTokenize, "no-tokenize", false, "have no /tokenize and /detokenize, as servers other than vLLM")
 	f.DurationVar(&o.TTFT, "ttft", 0, "time to first token of an empty prompt")
 	f.DurationVar(&o.PrefillPerToken, "prefill-per-token", 0, "time added to TTFT for each token of the prompt")
 	f.IntVar(&o.Knee, "knee", 0, "prompts of so many tokens and more take --knee-factor times as long to first token; 0 = none")
@@ -158,6 +159,7 @@ func describeMock(o fakellm.Options) string {
 	add(o.CloseAfter > 0, "close after %d answers", o.CloseAfter)
 	add(o.KeepAlive > 0, "keep-alive %v", o.KeepAlive)
 	add(o.APIKey != "", "API key asked for")
+	add(o.NoTokenize, "no /tokenize")
 	models := strings.Join(o.Models, ", ")
 	if models == "" {
 		models = "any"

@@ -46,6 +46,7 @@ type Options struct {
 	MaxModelLen int      // context length in tokens; 0 = DefaultMaxModelLen
 	APIKey      string   // asked of everything under /v1; "" = open
 	UsageExtra  int      // tokens of a chat template, added to the prompt's count
+	NoTokenize  bool     // no /tokenize and /detokenize; nor are there any where Counter has no ids
 
 	// The first token is due TTFT + PrefillPerToken for each token of the prompt after the request's last byte arrived, and that times
 	// KneeFactor for a prompt of Knee tokens and more. Token k is due k times ITL later.

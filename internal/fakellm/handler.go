@@ -33,13 +33,16 @@ func (s *Server) handler() http.Handler {
 			x.answer(http.StatusUnauthorized, []byte(`{"error":"Unauthorized"}`))
 			return
 		}
-		get := func(f func()) {
-			if r.Method != http.MethodGet {
-				x.notAllowed(http.MethodGet)
+		only := func(method string, f func()) {
+			if r.Method != method {
+				x.notAllowed(method)
 				return
 			}
 			f()
 		}
+		get := func(f func()) { only(http.MethodGet, f) }
+		post := func(f func()) { only(http.MethodPost, f) }
+		nothing := func() { x.answer(http.StatusNotFound, []byte(`{"detail":"Not Found"}`)) }
 		switch r.URL.Path {
 		case "/health", "/ping":
 			get(func() { x.answer(http.StatusOK, nil) })
@@ -54,13 +57,19 @@ func (s *Server) handler() http.Handler {
 				x.answer(http.StatusOK, s.stats.appendText(nil, running, waiting))
 			})
 		case "/v1/chat/completions":
-			if r.Method != http.MethodPost {
-				x.notAllowed(http.MethodPost)
-				return
+			post(func() { s.chat(x) })
+		case "/tokenize", "/detokenize":
+			v := s.vocabulary()
+			switch {
+			case v == nil:
+				nothing()
+			case r.URL.Path == "/tokenize":
+				post(func() { s.tokenize(x, v) })
+			default:
+				post(func() { s.detokenize(x, v) })
 			}
-			s.chat(x)
 		default:
-			x.answer(http.StatusNotFound, []byte(`{"detail":"Not Found"}`))
+			nothing()
 		}
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -79,28 +77,34 @@ func (j *job) tokens() int {
 	return j.output
 }
 
-// accept reads and checks a body in vLLM's order, with vLLM's words.
-func (s *Server) accept(contentType string, body []byte) (*job, *apiError) {
+// decodeBody reads the JSON of a request's body into q.
+func decodeBody(contentType string, body []byte, q any) *apiError {
 	media, _, _ := strings.Cut(contentType, ";")
 	if !strings.EqualFold(strings.TrimSpace(media), "application/json") {
-		return nil, invalid("", "Unsupported Media Type: Only 'application/json' is allowed")
+		return invalid("", "Unsupported Media Type: Only 'application/json' is allowed")
 	}
 	if len(body) == 0 {
-		return nil, invalid("body", "{'type': 'missing', 'loc': 'body', 'msg': 'Field required', 'input': 'None'}")
+		return invalid("body", "{'type': 'missing', 'loc': 'body', 'msg': 'Field required', 'input': 'None'}")
 	}
+	if err := json.Unmarshal(body, q); err != nil {
+		return undecodable(err)
+	}
+	return nil
+}
+
+// accept reads and checks a body in vLLM's order, with vLLM's words.
+func (s *Server) accept(contentType string, body []byte) (*job, *apiError) {
 	var q chatRequest
-	if err := json.Unmarshal(body, &q); err != nil {
-		return nil, undecodable(err)
+	if bad := decodeBody(contentType, body, &q); bad != nil {
+		return nil, bad
 	}
-	switch {
+	switch bad := s.serves(q.Model); {
 	case q.Messages == nil:
-		return nil, invalid("body.messages",
-			"{'type': 'missing', 'loc': 'body.messages', 'msg': 'Field required', 'input': '<dict of %d items>'}", countKeys(body))
+		return nil, missing(countKeys(body), "body.messages")
 	case q.StreamOptions != nil && !q.Stream:
 		return nil, refused("stream_options", "Stream options can only be defined when `stream=True`. (parameter=stream_options)")
-	case q.Model != "" && len(s.o.Models) > 0 && !slices.Contains(s.o.Models, q.Model):
-		return nil, &apiError{http.StatusNotFound, "NotFoundError", "model",
-			"The model `" + q.Model + "` does not exist. Valid aliases: " + strings.Join(s.o.Models, ", ") + "."}
+	case bad != nil:
+		return nil, bad
 	case len(*q.Messages) == 0:
 		return nil, refused("", "Cannot apply chat template to an empty conversation. Provide at least one message.")
 	}
