@@ -704,7 +704,7 @@ func TestPrewarmTellsTheCountsOfTheThrowaway(t *testing.T) {
 				return fake.Answer{Parts: []fake.Part{fake.Text(time.Millisecond, "a"), fake.Text(time.Millisecond, "b", ".", "$14"), fake.Text(0, "[DONE]")}}
 			})
 			var told []metrics.Count
-			r.plan.Prewarm.Learn = func(ours, server metrics.Count) (bool, error) {
+			r.plan.Prewarm.Learn = func(_ context.Context, ours, server metrics.Count) (bool, error) {
 				told = append(told, ours, server)
 				if c.fail {
 					return false, errors.New("no good")

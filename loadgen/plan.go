@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -83,8 +84,8 @@ type Prewarm struct {
 	// were asked for, at least; nil = no such words are known.
 	ContextFigures func(text string) (limit, asked int, ok bool)
 	// Learn is told the source's and the server's count of a throwaway that succeeded, each known or not, and whether another one is sent
-	// to the target; an error ends the run. nil = nobody asks.
-	Learn func(ours, server metrics.Count) (again bool, err error)
+	// to the target; an error ends the run. ctx ends when the run is stopped. nil = nobody asks.
+	Learn func(ctx context.Context, ours, server metrics.Count) (again bool, err error)
 	Model string // the run's own
 	// Input and Output are the longest prompt (client count) and the output limit of the run, for the check against the model's
 	// context; 0 = not known, not checked.

@@ -136,7 +136,7 @@ func (r *run) warmTarget(ctx context.Context, i int, w *TargetWarmth) error {
 			r.warm[i].Store(true)
 			again := false
 			if learn := r.plan.Prewarm.Learn; learn != nil {
-				if again, err = learn(inf.Input, inf.Server); err != nil {
+				if again, err = learn(ctx, inf.Input, inf.Server); err != nil {
 					return &PrewarmError{URL: t.URL, Msg: err.Error()}
 				}
 			}

@@ -151,6 +151,19 @@ func (r *Record) Valid() bool { return r.Err == nil && !r.Cancelled && !r.Censor
 // Failed reports whether r is an error record. A request cancelled by plan is one.
 func (r *Record) Failed() bool { return (r.Err != nil || r.Cancelled) && !r.Censored }
 
+// AddServerCounts fills in, from the server's own counts, what nobody has counted of a valid record: input, output and reasoning. What the
+// server did not say stays absent.
+func (r *Record) AddServerCounts() {
+	own := *r
+	own.UseServerCounts()
+	if !r.In.Known {
+		r.In = own.In
+	}
+	if !r.Out.Known && !r.Reasoning.Known {
+		r.Out, r.Reasoning = own.Out, own.Reasoning
+	}
+}
+
 // UseServerCounts replaces a valid record's token counts by the server's own: input = prompt tokens, reasoning = reasoning tokens, output =
 // completion tokens less the reasoning ones, never below 0. What the server did not say becomes absent. Error records keep the client's
 // input count. It may be called more than once.

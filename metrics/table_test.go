@@ -199,6 +199,29 @@ func TestServerCounts(t *testing.T) {
 	}
 }
 
+// What the client has counted stays as it is.
+func TestAddServerCounts(t *testing.T) {
+	type counts struct{ in, out, reasoning Count }
+	for _, c := range []struct {
+		name   string
+		change func(*Record)
+		want   counts
+	}{
+		{"all counted", func(*Record) {}, counts{Known(512), Known(6), Known(3)}},
+		{"the answer is not", func(r *Record) { r.Out, r.Reasoning = Count{}, Count{} }, counts{Known(512), Known(9), Known(3)}},
+		{"nothing is", func(r *Record) { r.In, r.Out, r.Reasoning = Count{}, Count{}, Count{} }, counts{Known(640), Known(9), Known(3)}},
+		{"nor has the server", func(r *Record) { r.In, r.Out, r.Reasoning, r.Usage = Count{}, Count{}, Count{}, Usage{} }, counts{}},
+		{"failed", func(r *Record) { r.In, r.Err = Count{}, &Error{} }, counts{Count{}, Known(6), Known(3)}},
+	} {
+		r := streamed()
+		c.change(r)
+		r.AddServerCounts()
+		if got := (counts{r.In, r.Out, r.Reasoning}); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
 func TestTableIsWhole(t *testing.T) {
 	seen := map[string]bool{}
 	rows := map[[2]int]string{}

@@ -21,8 +21,8 @@ const (
 
 // makeBank fills the bank where the tokenizer knows that nothing reaches from a full stop behind a letter across the space before the next
 // sentence. Its sentences do not depend on the key: how they are drawn does.
-func (f *Fitter) makeBank() {
-	if b, ok := f.tok.(Breaker); !ok || !b.Breaks([]byte("o."), []byte(" S")) {
+func (f *Fitter) makeBank(t Tokenizer) {
+	if b, ok := t.(Breaker); !ok || !b.Breaks([]byte("o."), []byte(" S")) {
 		return
 	}
 	p := prose{f: f, pick: picker{rng: rand.New(rand.NewPCG(bankSize, minTail))}}
@@ -31,14 +31,14 @@ func (f *Fitter) makeBank() {
 	for i := range f.bank {
 		p.pattern = f.style.sentences[i%len(f.style.sentences)]
 		text = append(p.append(text[:0], len(p.pattern)-1), '.')
-		f.bank[i] = sentence{string(text), f.tok.Count(text)}
+		f.bank[i] = sentence{string(text), t.Count(text)}
 	}
 }
 
 // contradiction is a tokenizer whose Breaks is not true.
 func (f *Fitter) contradiction(got, want int) error {
 	return fmt.Errorf("tokenizer %s contradicts itself: a text of sentences with %d tokens in all is %d as a whole; please report this",
-		f.tok.Name(), want, got)
+		f.name, want, got)
 }
 
 // fromBank is [Fitter.grow] for texts that have room for sentences of the bank. ok is false where there is none.

@@ -20,7 +20,8 @@ const OpeningWords = 5
 // counted beforehand, and what stands at its edges is counted, and the whole of every sampleEvery-th text; every other text is counted as a
 // whole, and words are added and taken away until the count is right.
 type Fitter struct {
-	tok     Tokenizer
+	tok     Counter
+	name    string // of the tokenizer
 	key     uint64
 	style   style
 	words   [256][]string // by slot of a sentence, each with its leading space
@@ -28,6 +29,9 @@ type Fitter struct {
 	units   []string   // words of one token, each with its leading space, whatever their kind
 	bank    []sentence // whole sentences whose counts add up; none where that is not proven
 }
+
+// Counter counts the tokens of a text; a [Tokenizer] is one.
+type Counter interface{ Count(text []byte) int }
 
 // Breaker is a [Tokenizer] that knows places across which no token reaches.
 type Breaker interface {
@@ -76,7 +80,7 @@ func NewFitter(t Tokenizer, key uint64) (*Fitter, error) { return NewCorpusFitte
 
 // NewCorpusFitter is [NewFitter] for text of another kind.
 func NewCorpusFitter(t Tokenizer, c Corpus, key uint64) (*Fitter, error) {
-	f := &Fitter{tok: t, key: key, style: c.style()}
+	f := &Fitter{tok: t, name: t.Name(), key: key, style: c.style()}
 	if c == Random {
 		f.units = vocabularyWords(t)
 		f.words['w'] = f.units
@@ -84,7 +88,7 @@ func NewCorpusFitter(t Tokenizer, c Corpus, key uint64) (*Fitter, error) {
 			return nil, fmt.Errorf("tokenizer %s has %d tokens that are words, and text of random ones needs %d; use another --prompt-corpus", t.Name(),
 				len(f.units), enoughOpening)
 		}
-	} else if err := f.chooseWords(); err != nil {
+	} else if err := f.chooseWords(t); err != nil {
 		return nil, err
 	}
 	for slot, text := range f.style.literals {
@@ -94,14 +98,21 @@ func NewCorpusFitter(t Tokenizer, c Corpus, key uint64) (*Fitter, error) {
 		f.opening[i] = shuffled(f.words[f.style.opening[i]], key, i)
 	}
 	if c == Prose {
-		f.makeBank()
+		f.makeBank(t)
 	}
 	return f, nil
 }
 
+// CountedBy is a fitter of the same words whose texts have the length that c counts: of another tokenizer, one that can do no more than
+// count, as a server. Each text takes some ten counts.
+func (f *Fitter) CountedBy(c Counter) *Fitter {
+	g := *f
+	g.tok, g.bank = c, nil
+	return &g
+}
+
 // chooseWords fills the slots for words.
-func (f *Fitter) chooseWords() error {
-	t := f.tok
+func (f *Fitter) chooseWords(t Tokenizer) error {
 	sources := map[byte]string{
 		'd': determiners, 'q': pluralDeterminers, 'n': nouns, 'p': nouns, 'v': verbs, 'j': adjectives, 'a': adverbs, 'r': prepositions,
 		'c': conjunctions,
@@ -231,6 +242,9 @@ func (f *Fitter) FitNumbered(dst, prefix, suffix []byte, n int, number uint64, r
 const (
 	growTries = 64
 	few       = 6
+	// maxWord bounds how many bytes of generated text a token is taken to stand for: where more are added to no avail, the count is not one
+	// that follows the text.
+	maxWord = 64
 )
 
 // grow puts sentences, the first of them of one of patterns, after dst, until the text from start on has n tokens with a full stop and the suffix
@@ -257,7 +271,10 @@ func (f *Fitter) grow(dst []byte, start int, suffix []byte, n int, patterns []st
 		case missing < 0:
 			dst = dst[:shorter(dst, open, -missing*size/gained)]
 		case missing > few && size > 0:
-			for end := len(dst) + (missing-few)*size/gained + 1; len(dst) < end; {
+			if size > maxWord*(n-bare+few) {
+				return dst[:open], false
+			}
+			for end := len(dst) + min((missing-few)*size/gained+1, maxWord*(n-bare)); len(dst) < end; {
 				dst = p.append(dst, 1)
 			}
 		default:

@@ -197,7 +197,7 @@ func secrets(cfg *config.Config) []string {
 
 func (b *bench) execute() (*outcome, error) {
 	count := b.load.tokens.Count
-	if b.cfg.Endpoint.ServerCounts {
+	if b.cfg.Endpoint.ServerCounts || b.load.server != nil {
 		count = nil
 	}
 	transport, err := b.transport()
@@ -223,6 +223,7 @@ func (b *bench) execute() (*outcome, error) {
 		NewID: uuid.NewString, Header: b.load.header.AppendIDs, Progress: b.prog, Stop: stop,
 		OnPhase: b.onPhase,
 	})
+	b.load.server.loaded()
 	b.view.stop()
 	b.hideSecrets(sum)
 	b.health = transport.Health()

@@ -58,11 +58,14 @@ func must(t *testing.T, args ...string) program {
 
 func serve(t *testing.T, o fakellm.Options) *fakellm.Server {
 	t.Helper()
-	tokens, err := tokenize.Open("builtin")
-	if err != nil {
-		t.Fatal(err)
+	if o.Counter == nil {
+		tokens, err := tokenize.Open("builtin")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Counter = tokens
 	}
-	o.Clock, o.Counter, o.KeepLog = newClock(), tokens, true
+	o.Clock, o.KeepLog = newClock(), true
 	s, err := fakellm.New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -59,7 +60,19 @@ type template struct {
 }
 
 // learn is loadgen.Prewarm.Learn.
-func (l *load) learn(ours, server metrics.Count) (again bool, err error) {
+func (l *load) learn(ctx context.Context, ours, server metrics.Count) (again bool, err error) {
+	if l.server != nil && l.server.counter == nil { // the chat template is in the lengths as they are
+		return l.server.learn(ours, server)
+	}
+	again, err = l.learnTemplate(ours, server)
+	if l.server != nil && err == nil && !again {
+		err = l.server.makeAhead(ctx, l.plan.Phases)
+	}
+	return again, err
+}
+
+// learnTemplate measures the chat template by the first throwaway, and checks it by the second.
+func (l *load) learnTemplate(ours, server metrics.Count) (again bool, err error) {
 	t := &l.template
 	switch {
 	case !ours.Known || !server.Known:
@@ -165,6 +178,10 @@ func (b *bench) promptFacts(s dataset.Stats) export.Object {
 		{Key: "repeated", Value: s.Repeated},
 		{Key: "tokenizer", Value: b.load.tokens.Name()},
 	}
+	if s := b.load.server; s != nil {
+		o[len(o)-1].Value = serverTokenizer
+		o = append(o, s.facts()...)
+	}
 	t, g := &b.load.template, &b.sink.gap
 	o = append(o, export.Field{Key: "template_counted", Value: t.counted && t.measured})
 	switch {
@@ -201,6 +218,9 @@ func (b *bench) promptNotices(s dataset.Stats) []string {
 	var out []string
 	if s.Repeated > 0 {
 		out = append(out, fmt.Sprintf("%d prompts were sent before in this run: the server may have answered them from its prefix cache", s.Repeated))
+	}
+	if notice := b.load.server.notice(); notice != "" {
+		out = append(out, notice)
 	}
 	t, g := &b.load.template, &b.sink.gap
 	if cause := g.cause(t.counted); cause != "" {

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -43,16 +44,17 @@ type load struct {
 	seedGave bool // the user gave the seed
 	notices  []string
 	template template
+	server   *byServer // of --tokenizer server; nil = another one
 }
 
-// prepare turns a config into a plan: config → plan, nothing sent yet.
+// prepare turns a config into a plan: config → plan. Nothing is sent yet, but what --tokenizer server asks.
 func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error) {
 	l := new(load)
 	if err := l.chooseSeed(cfg); err != nil {
 		return nil, err
 	}
 	var err error
-	if l.tokens, err = tokenize.FromEnv(env, os.ReadFile, cfg.TokenizerRevision).Open(cfg.Tokenizer); err != nil {
+	if l.tokens, err = openTokenizer(cfg, env); err != nil {
 		return nil, err
 	}
 	if f, ok := l.tokens.(tokenize.Framer); ok && f.Around() > 0 {
@@ -71,6 +73,11 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 	for _, name := range l.header.Overridden {
 		l.notices = append(l.notices, fmt.Sprintf("header %s is not sent as given: it follows from the endpoint, the API key or the session, as in aiperf", name))
 	}
+	if cfg.Tokenizer == serverTokenizer {
+		if err := l.countByServer(cfg, env); err != nil {
+			return nil, err
+		}
+	}
 	var lengths lengths
 	if lengths, err = l.openSource(cfg); err != nil {
 		return nil, err
@@ -79,6 +86,9 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 		l.source.Close()
 		return nil, err
 	}
+	if l.server != nil { // answers are counted by the server alone
+		l.plan.Keep = wire.KeepNothing
+	}
 	l.plan.Prewarm.Learn = l.learn
 	for i := range l.plan.Targets {
 		if t := &l.plan.Targets[i]; t.Wire.TLS != nil && t.Wire.TLS.InsecureSkipVerify {
@@ -86,6 +96,19 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 		}
 	}
 	return l, nil
+}
+
+// openTokenizer opens what prompts are put together with and answers counted with.
+func openTokenizer(cfg *config.Config, env func(string) (string, bool)) (tokenize.Tokenizer, error) {
+	name := cfg.Tokenizer
+	if name == serverTokenizer {
+		name = "builtin"
+	}
+	t, err := tokenize.FromEnv(env, os.ReadFile, cfg.TokenizerRevision).Open(name)
+	if unknown := (*tokenize.UnknownError)(nil); errors.As(err, &unknown) && cfg.Dataset.File == nil {
+		return nil, fmt.Errorf("%w; or --tokenizer server: prompts are then as long as the server counts them, and answers have the tokens that it says", err)
+	}
+	return t, err
 }
 
 // chooseSeed takes the user's seed or draws one, so that a second run against a warm server does not find its prompts in the prefix cache.

@@ -30,7 +30,8 @@ type sink struct {
 	dir       export.Dir
 	now       func() int64
 	secrets   *export.Redactor
-	server    bool // token counts are the server's
+	counted   bool // answers are counted here
+	server    bool // all token counts are the server's
 	collector *collect.Collector
 	journal   *os.File
 	inputs    *inputsFile
@@ -49,7 +50,7 @@ type sinkOptions struct {
 	dir     export.Dir
 	now     func() int64
 	secrets *export.Redactor
-	count   func([]byte) int // nil: the server's counts are used
+	count   func([]byte) int // nil: answers have the server's counts
 	phases  int
 	metrics metrics.Options
 	records export.RecordOptions
@@ -87,7 +88,7 @@ func newSink(o sinkOptions) (*sink, error) {
 		_ = journal.Close()
 		return nil, err
 	}
-	s := &sink{dir: o.dir, now: o.now, secrets: o.secrets, server: o.count == nil, journal: journal, encoder: export.NewRecordEncoder(o.records),
+	s := &sink{dir: o.dir, now: o.now, secrets: o.secrets, counted: o.count != nil, server: o.metrics.ServerCounts, journal: journal, encoder: export.NewRecordEncoder(o.records),
 		records: o.dir.Append(o.dir.Names.Records), censored: o.dir.Append(o.dir.Names.Censored)}
 	for range o.phases {
 		s.byPhase = append(s.byPhase, metrics.NewAccumulator(o.metrics))
@@ -121,8 +122,11 @@ func (s *sink) Finished(f *loadgen.Finished) {
 // emit takes the counted records one at a time.
 func (s *sink) emit(r *metrics.Record) error {
 	s.gap.add(r)
-	if s.server {
+	switch {
+	case s.server:
 		r.UseServerCounts()
+	case !s.counted:
+		r.AddServerCounts()
 	}
 	s.byPhase[r.Phase].Add(r)
 	out := s.records

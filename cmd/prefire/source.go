@@ -35,11 +35,28 @@ func (l *load) openSource(cfg *config.Config) (lengths, error) {
 	if cfg.Dataset.File != nil {
 		return l.openFile(cfg)
 	}
-	s, err := dataset.New(l.promptOptions(cfg))
+	o := l.promptOptions(cfg)
+	var counter *tokenCounter
+	if l.server != nil {
+		counter = l.server.counter
+	}
+	if counter != nil {
+		o.Count = counter.count
+	}
+	s, err := dataset.New(o)
 	if err != nil {
+		if counter != nil {
+			counter.close()
+		}
 		return lengths{}, err
 	}
 	l.source = s
+	if l.server != nil {
+		l.server.source = s
+	}
+	if counter != nil {
+		l.source, l.server.before = countedSource{s, counter}, counter.calls.Load()
+	}
 	l.template = template{counted: cfg.CountTemplate, count: s.CountTemplate}
 	return longest(&cfg.Dataset), nil
 }

@@ -63,17 +63,20 @@ func TestAgainstVLLM(t *testing.T) {
 	lengthsOnVLLM(t, url, model)
 }
 
-// lengthsOnVLLM holds the server's count of every prompt against the length asked for, with the model's own tokenizer and the chat template
-// in the length.
+// lengthsOnVLLM holds the server's count of every prompt against the length asked for, with the chat template in the length and with the
+// model's own tokenizer, at hand or the server's.
 func lengthsOnVLLM(t *testing.T, url, model string) {
 	t.Helper()
-	for _, isl := range []float64{64, 512, 2048} {
-		dir := t.TempDir()
-		must(t, "profile", "--model", "tiny", "--url", url, "--streaming", "--tokenizer", model, "--apply-chat-template", "--isl", strconv.Itoa(int(isl)), "--osl", "2",
+	for _, c := range []struct {
+		tokenizer string
+		isl       float64
+	}{{model, 64}, {model, 512}, {model, 2048}, {serverTokenizer, 64}, {serverTokenizer, 2048}} {
+		dir, isl := t.TempDir(), c.isl
+		must(t, "profile", "--model", "tiny", "--url", url, "--streaming", "--tokenizer", c.tokenizer, "--apply-chat-template", "--isl", strconv.Itoa(int(isl)), "--osl", "2",
 			"--extra-inputs", "ignore_eos:true", "--concurrency", "2", "--request-count", "10", "--ui", "none", "--artifact-dir", dir)
 		sum, facts := readSummary(t, dir), readPrompts(t, dir)
 		if sum.UsagePrompt.Min != isl || sum.UsagePrompt.Max != isl || sum.ISL.Min != isl || sum.ISL.Max != isl || facts.Server.Compared != 10 {
-			t.Errorf("%v tokens asked for: %v to %v by our count, %v to %v by the server's; %+v", isl, sum.ISL.Min, sum.ISL.Max, sum.UsagePrompt.Min, sum.UsagePrompt.Max, facts)
+			t.Errorf("%s, %v tokens asked for: %v to %v by our count, %v to %v by the server's; %+v", c.tokenizer, isl, sum.ISL.Min, sum.ISL.Max, sum.UsagePrompt.Min, sum.UsagePrompt.Max, facts)
 		}
 	}
 }

@@ -123,8 +123,9 @@ func supportedFlags() []Flag {
 
 		{Field: "tokenizer_name", Names: []string{"--tokenizer"}, Group: gTokenizer, Kind: Text,
 			Help: "Tokenizer that prompts are made with and answers counted with: builtin (o200k_base), cl100k_base, a tokenizer.json, a folder with " +
-				"one, or a model in the local Hugging Face hub cache; nothing is downloaded. Not given: the model's name, or builtin where that is a " +
-				"placeholder such as test-model."},
+				"one, or a model in the local Hugging Face hub cache; nothing is downloaded. server: prompts are as long as the endpoint's own /tokenize " +
+				"counts them (vLLM has it; elsewhere lengths are fitted by its usage), and answers have the tokens that it says. Not given: the model's " +
+				"name, or builtin where that is a placeholder such as test-model."},
 		{Field: "tokenizer_revision", Names: []string{"--tokenizer-revision"}, Group: gTokenizer, Kind: Text, Default: "main",
 			Help: "Branch, tag or commit of a tokenizer in the hub cache."},
 

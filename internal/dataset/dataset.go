@@ -28,6 +28,9 @@ type Options struct {
 	Seed      uint64
 	RandomIDs bool // session ids are UUIDs drawn by the seed, instead of session_000000 and so on
 	Tokenizer tokenize.Tokenizer
+	// Count, where it is set, counts in the Tokenizer's place what lengths are held to: the tokens of another tokenizer, such as a server's.
+	// The Tokenizer is then what texts are put together with. Count is called from several goroutines at once; its ctx ends with Close.
+	Count func(ctx context.Context, text []byte) (int, error)
 	// Input is the length of the whole user message, the template's words included.
 	Input Length
 	// Output is the limit asked of the server; a mean of 0 asks for none.
@@ -79,12 +82,15 @@ type Source struct {
 	keys     []uint64 // seed of each stream, by its number
 	plain    int      // number of the stream whose sessions have the plain ids
 	mix      []Share
-	repeat   int64        // share of repeats, in millionths
-	system   string       // the shared system prompt that was made
-	pool     []string     // prefixes
-	common   int64        // tokens of a system message, which all sessions share
-	overhead atomic.Int64 // tokens that the server's chat template adds
+	repeat   int64         // share of repeats, in millionths
+	system   string        // the shared system prompt that was made
+	pool     []string      // prefixes
+	common   int64         // tokens of a system message, which all sessions share
+	overhead atomic.Int64  // tokens that the server's chat template adds
+	ratio    atomic.Uint64 // of Scale, its bits; 0 = lengths are the Tokenizer's
 	closed   chan struct{}
+	ctx      context.Context // of what Options.Count does; until Close
+	cancel   context.CancelFunc
 	end      sync.Once
 	workers  sync.WaitGroup
 
@@ -117,6 +123,7 @@ func New(o Options) (*Source, error) {
 		o: o, fit: fit, frame: frame, closed: make(chan struct{}), seen: map[uint64]struct{}{},
 		keys: make([]uint64, 1+len(o.Phases)), streams: make([]*stream, 1+len(o.Phases)),
 	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for i := range s.keys {
 		s.keys[i] = child(1 + i)
 	}
@@ -127,10 +134,12 @@ func New(o Options) (*Source, error) {
 		}
 	}
 	s.mix, s.repeat = o.mix(), int64(math.Round(o.Repeat*million))
-	if err := s.makeShared(); err != nil {
-		return nil, err
+	err = s.makeShared()
+	if err == nil {
+		err = s.tryFit(0)
 	}
-	if err := s.tryFit(0); err != nil {
+	if err != nil {
+		s.cancel()
 		return nil, err
 	}
 	return s, nil
@@ -139,18 +148,23 @@ func New(o Options) (*Source, error) {
 // makeShared makes the texts that sessions share.
 func (s *Source) makeShared() error {
 	rng := rand.New(rand.NewPCG(s.keys[0], repeats))
+	m := s.newMaker()
 	if s.o.SharedSystem > 0 {
-		text, _, err := s.fit.FitNumbered(nil, nil, nil, s.o.SharedSystem, 0, rng)
+		text, _, err := m.fitNumbered(nil, nil, nil, s.o.SharedSystem, 0, rng)
 		if err != nil {
 			return fmt.Errorf("a shared system prompt of %d tokens cannot be made: %w", s.o.SharedSystem, err)
 		}
 		s.system, s.common = string(text), int64(s.o.SharedSystem)
 	}
 	if s.o.System != "" {
-		s.common = int64(s.o.Tokenizer.Count([]byte(s.o.System)))
+		n, err := m.count([]byte(s.o.System))
+		if err != nil {
+			return err
+		}
+		s.common = int64(n)
 	}
 	for i := range s.o.PrefixPool {
-		text, _, err := s.fit.FitNumbered(nil, nil, nil, s.o.PrefixLength, uint64(1+i), rng)
+		text, _, err := m.fitNumbered(nil, nil, nil, s.o.PrefixLength, uint64(1+i), rng)
 		if err != nil {
 			return fmt.Errorf("a prefix prompt of %d tokens cannot be made: %w", s.o.PrefixLength, err)
 		}
@@ -178,6 +192,21 @@ func (s *Source) CountTemplate(tokens int) error {
 	s.overhead.Store(int64(tokens))
 	return nil
 }
+
+// Scale makes lengths those of another tokenizer by its count of one text: it has ratio tokens, above 0, for each of the Tokenizer's. From now
+// on a text that is to have n tokens has n/ratio by the Tokenizer, and [loadgen.Turn.Input] is absent: nobody has counted it.
+func (s *Source) Scale(ratio float64) error {
+	switch {
+	case !(ratio > 0) || math.IsInf(ratio, 1):
+		return fmt.Errorf("%v tokens for each of %s's: lengths cannot be fitted to them", ratio, s.o.Tokenizer.Name())
+	case s.o.SharedSystem > 0 || s.o.PrefixPool > 0:
+		return errors.New("a shared system prompt and prefixes of a pool are made before the server's count of a prompt is known, and cannot be fitted to it")
+	}
+	s.ratio.Store(math.Float64bits(ratio))
+	return s.tryFit(int(s.overhead.Load()))
+}
+
+func (s *Source) scale() float64 { return math.Float64frombits(s.ratio.Load()) }
 
 func (o *Options) check() error {
 	percent := 0.0
@@ -207,7 +236,11 @@ func (o *Options) check() error {
 func (s *Source) tryFit(overhead int) error {
 	const little = 64
 	m := s.newMaker()
-	for _, c := range s.frame.combinations(s.o.Tokenizer) {
+	combinations := s.frame.combinations(s.o.Tokenizer)
+	if s.o.Count != nil {
+		combinations = combinations[:1] // counting takes long; the Tokenizer's longest stands for all
+	}
+	for _, c := range combinations {
 		prefix, suffix, _ := s.frame.fill(c.choice, nil)
 		for i := range s.mix {
 			l := s.mix[i].Input
@@ -218,7 +251,11 @@ func (s *Source) tryFit(overhead int) error {
 			if n-overhead < 1 {
 				return s.explain(errors.New("no token is left for the text"), l, c.choice, overhead)
 			}
-			if _, _, err := s.fit.FitNumbered(m.buf[:0], prefix, suffix, min(n-overhead, c.fixed+little), 0, m.rng); err != nil {
+			size := n - overhead
+			if s.o.Count == nil && m.ratio == 0 {
+				size = min(size, c.fixed+little)
+			}
+			if _, _, err := m.fitNumbered(m.buf[:0], prefix, suffix, size, 0, m.rng); err != nil {
 				return s.explain(err, l, c.choice, overhead)
 			}
 		}
@@ -233,6 +270,9 @@ func (s *Source) explain(err error, l Length, choice []int, overhead int) error 
 		length = fmt.Sprintf("%d to %d", l.Low, l.High)
 	}
 	of := s.o.Tokenizer.Name()
+	if s.o.Count != nil {
+		of = "by the server's count"
+	}
 	if overhead > 0 {
 		of += fmt.Sprintf(", %d of them the chat template's", overhead)
 	}
@@ -242,12 +282,9 @@ func (s *Source) explain(err error, l Length, choice []int, overhead int) error 
 
 // Next makes the next session of a stream: one turn with one user message. The stream must be one of Options.Phases, or have phase -1.
 func (s *Source) Next(ctx context.Context, which loadgen.Stream) (*loadgen.Session, error) {
-	number := 0
-	if which.Phase >= 0 {
-		if which.Phase >= len(s.o.Phases) || s.o.Phases[which.Phase] != which.Kind {
-			return nil, fmt.Errorf("dataset: phase %d of kind %s is not one of the %d phases it was made for", which.Phase, which.Kind, len(s.o.Phases))
-		}
-		number = 1 + which.Phase
+	number, err := s.number(which)
+	if err != nil {
+		return nil, err
 	}
 	t, err := s.stream(number)
 	if err != nil {
@@ -258,12 +295,23 @@ func (s *Source) Next(ctx context.Context, which loadgen.Stream) (*loadgen.Sessi
 		if err != nil {
 			return nil, err
 		}
-		if p.overhead != int(s.overhead.Load()) {
-			continue // made ahead, before the template was counted
+		if p.overhead != int(s.overhead.Load()) || p.ratio != s.scale() {
+			continue // made ahead, before the template was counted or the lengths were scaled
 		}
 		s.count(p)
 		return p.session, nil
 	}
+}
+
+// number is that of a phase's stream.
+func (s *Source) number(which loadgen.Stream) (int, error) {
+	switch {
+	case which.Phase < 0:
+		return 0, nil
+	case which.Phase >= len(s.o.Phases) || s.o.Phases[which.Phase] != which.Kind:
+		return 0, fmt.Errorf("dataset: phase %d of kind %s is not one of the %d phases it was made for", which.Phase, which.Kind, len(s.o.Phases))
+	}
+	return 1 + which.Phase, nil
 }
 
 func (s *Source) stream(number int) (*stream, error) {
@@ -351,6 +399,7 @@ func (s *Source) Close() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		close(s.closed)
+		s.cancel()
 	})
 	s.workers.Wait()
 }

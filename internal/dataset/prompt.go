@@ -23,16 +23,20 @@ const window = 16
 type prompt struct {
 	session  *loadgen.Session
 	err      error
-	overhead int    // of the chat template, as it was when the prompt was made
-	number   uint64 // what its opening spells
-	words    int    // words of the opening within the window
-	again    bool   // a later use of an entry
-	pool     int    // which prefix of the pool it begins with; -1 = none
+	overhead int     // of the chat template, as it was when the prompt was made
+	ratio    float64 // of Source.Scale, likewise
+	number   uint64  // what its opening spells
+	words    int     // words of the opening within the window
+	again    bool    // a later use of an entry
+	pool     int     // which prefix of the pool it begins with; -1 = none
 }
 
 // maker makes prompts; one goroutine uses it. A prompt follows from the seed, the stream and the entry alone.
 type maker struct {
 	s      *Source
+	fitter *tokenize.Fitter
+	judge  *judge  // where lengths are another party's count, else nil
+	ratio  float64 // of Source.Scale
 	pcg    *rand.PCG
 	rng    *rand.Rand
 	choice []int
@@ -44,7 +48,12 @@ type maker struct {
 
 func (s *Source) newMaker() *maker {
 	pcg := rand.NewPCG(0, 0)
-	return &maker{s: s, pcg: pcg, rng: rand.New(pcg), choice: make([]int, len(s.o.Variables))}
+	m := &maker{s: s, ratio: s.scale(), fitter: s.fit, pcg: pcg, rng: rand.New(pcg), choice: make([]int, len(s.o.Variables))}
+	if s.o.Count != nil {
+		m.judge = &judge{s: s}
+		m.fitter = s.fit.CountedBy(m.judge)
+	}
+	return m
 }
 
 // make makes the index-th session of a stream.
@@ -52,7 +61,8 @@ func (m *maker) make(stream int, index int64) prompt {
 	s := m.s
 	entry, again := m.entry(stream, index)
 	m.pcg.Seed(s.keys[stream], uint64(entry))
-	p := prompt{again: again, overhead: int(s.overhead.Load()), pool: -1}
+	m.ratio = s.scale()
+	p := prompt{again: again, overhead: int(s.overhead.Load()), ratio: m.ratio, pool: -1}
 	p.session = &loadgen.Session{Index: index}
 	turns := 1
 	if s.o.Turns.given() {
@@ -61,7 +71,7 @@ func (m *maker) make(stream int, index int64) prompt {
 	for i := range turns {
 		turn, err := m.turn(&p, stream, entry, i)
 		if err != nil {
-			return prompt{err: err, overhead: p.overhead}
+			return prompt{err: err, overhead: p.overhead, ratio: p.ratio}
 		}
 		p.session.Turns = append(p.session.Turns, turn)
 	}
@@ -148,12 +158,17 @@ func (m *maker) turn(p *prompt, stream int, entry int64, i int) (loadgen.Turn, e
 			}
 			m.all = append(m.all, turn.Messages[k].Content...)
 		}
-		tokens = s.o.Tokenizer.Count(m.all)
+		var err error
+		if tokens, err = m.count(m.all); err != nil {
+			return turn, err
+		}
 		if i == 0 {
 			tokens += p.overhead
 		}
 	}
-	turn.Input = metrics.Known(int64(tokens))
+	if m.ratio == 0 {
+		turn.Input = metrics.Known(int64(tokens))
+	}
 	if lengths.Output.given() {
 		turn.MaxTokens = lengths.Output.draw(m.rng, 1)
 	}
@@ -196,7 +211,7 @@ func (m *maker) preface(turn *loadgen.Turn, stream int, number uint64) (marker, 
 	case s.o.SharedSystem > 0:
 		text := s.system
 		if system != (marker{}) {
-			made, _, err := s.fit.FitNumbered(nil, []byte(system.before), []byte(system.after), s.o.SharedSystem, 0, rand.New(rand.NewPCG(s.keys[0], repeats)))
+			made, _, err := m.fitNumbered(nil, []byte(system.before), []byte(system.after), s.o.SharedSystem, 0, rand.New(rand.NewPCG(s.keys[0], repeats)))
 			if err != nil {
 				return first, fmt.Errorf("a shared system prompt of %d tokens with its marker cannot be made: %w", s.o.SharedSystem, err)
 			}
@@ -205,7 +220,7 @@ func (m *maker) preface(turn *loadgen.Turn, stream int, number uint64) (marker, 
 		turn.Messages = append(turn.Messages, loadgen.Message{Role: "system", Content: text})
 	}
 	if s.o.UserContext > 0 {
-		made, _, err := s.fit.FitNumbered(nil, nil, nil, s.o.UserContext, number, m.rng)
+		made, _, err := m.fitNumbered(nil, nil, nil, s.o.UserContext, number, m.rng)
 		if err != nil {
 			return first, fmt.Errorf("a user context of %d tokens cannot be made: %w", s.o.UserContext, err)
 		}
@@ -247,11 +262,15 @@ func (m *maker) fit(l Length, prefix, suffix []byte, number uint64, extra, overh
 	least := 1 + max(0, overhead-extra)
 	if l.varies() {
 		m.buf = append(append(m.buf[:0], prefix...), suffix...)
-		least = max(least, m.s.o.Tokenizer.Count(m.buf)+overhead-extra)
+		fixed, err := m.count(m.buf)
+		if err != nil {
+			return 0, 0, err
+		}
+		least = max(least, fixed+overhead-extra)
 	}
 	for tries := 0; ; tries++ {
 		n = l.draw(m.rng, least) + extra
-		m.buf, words, err = m.s.fit.FitNumbered(m.buf[:0], prefix, suffix, n-overhead, number, m.rng)
+		m.buf, words, err = m.fitNumbered(m.buf[:0], prefix, suffix, n-overhead, number, m.rng)
 		var unfit *tokenize.UnfitError
 		if !l.varies() || !errors.As(err, &unfit) || tries == 100 {
 			return n, words, err
