@@ -56,7 +56,7 @@ func scenarios() []scenario {
 		{name: "extra inputs", server: fast, args: stream("--request-count", "4", "--use-legacy-max-tokens", "--extra-inputs", "ignore_eos:true",
 			"--extra-inputs", "temperature:0.5", "--extra-inputs", `{"stop":["é","<x>"],"seed":5}`)},
 		{name: "headers, key, path", server: keyed, args: stream("--request-count", "4", "--api-key", "parity-key", "--header", "X-Team:red",
-			"--custom-endpoint", "/v1/chat/completions?tenant=a")},
+			"--custom-endpoint", "/v1/chat/completions?tenant=a", "--session-header", "X-Session-ID")},
 		{name: "config file", server: fast, args: []string{"--config", "FILE", "--ui", "none"}, config: configFile},
 		{name: "misspelt key", server: fast, args: []string{"--config", "FILE", "--ui", "none"},
 			config: strings.Replace(configFile, "streaming:", "streamin:", 1)},
@@ -72,6 +72,8 @@ func scenarios() []scenario {
 			"--concurrency-ramp-duration", "0.4", "--prefill-concurrency-ramp-duration", "0.2")},
 		{name: "all cancelled", server: slow, args: stream("--concurrency", "2", "--request-count", "4", "--request-cancellation-rate", "100",
 			"--request-cancellation-delay", "0.1")},
+		{name: "users without a rate", server: fast, args: stream("--num-users", "3")},
+		{name: "users of single turns", server: fast, args: stream("--user-centric-rate", "5", "--num-users", "3")},
 		{name: "smoothness without gamma", server: fast, args: stream("--arrival-smoothness", "2")},
 		{name: "prefill limit above concurrency", server: fast, args: stream("--concurrency", "2", "--prefill-concurrency", "3")},
 		{name: "file of prompts", server: fast, verbatim: true, shape: true, args: file("single_turn", "--request-count", "6"), input: `
