@@ -181,7 +181,11 @@ func (d *decoder) models(s *section, out *draft) {
 		return
 	}
 	place := d.place(v.line, v.col, where)
-	if v.shape == isString || v.shape == isList && (len(v.list) == 0 || v.list[0].shape == isString) {
+	first := v
+	if v.shape == isList && len(v.list) > 0 {
+		first = v.list[0]
+	}
+	if _, isText := first.text(); isText || v.shape == isList && len(v.list) == 0 {
 		out.models = s.texts(key)
 		return
 	}
@@ -255,16 +259,15 @@ func (d *decoder) headers(v *node, where string) []KeyValue {
 	}
 	var out []KeyValue
 	for _, e := range v.entries {
-		switch {
-		case e.value.shape != isString:
-			d.fail(e.value.line, e.value.col, join(where, e.key), "Input should be a valid string: put the value in quotes; found %s.",
-				e.value.found())
-		default:
-			if what := headerFault(e.key, e.value.s); what != "" {
-				d.fail(e.line, e.col, join(where, e.key), "%s", what)
-			}
-			out = append(out, KeyValue{e.key, e.value.s})
+		text, isText := e.value.text()
+		if !isText { // what was found may be a key
+			d.fail(e.value.line, e.value.col, join(where, e.key), "Input should be a valid string: put the value in quotes.")
+			continue
 		}
+		if what := headerFault(e.key, text); what != "" {
+			d.fail(e.line, e.col, join(where, e.key), "%s", what)
+		}
+		out = append(out, KeyValue{e.key, text})
 	}
 	return out
 }
@@ -403,6 +406,8 @@ func (d *decoder) phases(s *section, out *draft) {
 		d.phase(v, where, "profiling", out)
 	case v.shape != isList:
 		s.bad(v, where, "Input should be a valid list")
+	case len(v.list) == 0:
+		d.fail(v.line, v.col, where, "List should have at least 1 item after validation, not 0.")
 	default:
 		for i, item := range v.list {
 			d.phase(item, fmt.Sprintf("%s.%d", where, i), "", out)

@@ -64,7 +64,9 @@ func (e *endpointDraft) echo(c *Config) Map {
 	}
 	m := Map{{"urls", urls}}
 	m = put(m, "type", e.kind)
-	m = put(m, "path", e.path)
+	path := e.path
+	path.v = redactURL(path.v)
+	m = put(m, "path", path)
 	if e.apiKey.ok {
 		m = append(m, KeyValue{"api_key", redacted})
 	}

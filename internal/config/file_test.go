@@ -228,6 +228,25 @@ func TestFlatFilesAreNoted(t *testing.T) {
 	}
 }
 
+// What looks like a number or a truth value in the environment is a text where a text is wanted, letter for letter, and a number elsewhere.
+func TestEnvironmentOfTexts(t *testing.T) {
+	env := func(string) (string, bool) { return "0123", true }
+	for _, models := range []string{"model: ${A}", "models: [\"${A}\"]", "models: {items: [{name: \"${A}\"}]}"} {
+		yaml := "benchmark:\n  " + models + `
+  endpoint: {url: a:1, api_key: "${A}", headers: {X: "${A}"}}
+  dataset: {isl: "${A}"}
+  phases: {type: concurrency, requests: 5}
+`
+		c, err := Parse([]string{"-f", "run.yaml"}, env, files(map[string]string{"run.yaml": yaml}))
+		if err != nil {
+			t.Fatalf("%s: %v", models, err)
+		}
+		if c.Models[0] != "0123" || c.Endpoint.APIKey != "0123" || c.Endpoint.Headers[0].Value != "0123" || c.Dataset.Input.Mean != 123 {
+			t.Errorf("%s: got %q, key %q, headers %v, %v tokens", models, c.Models, c.Endpoint.APIKey, c.Endpoint.Headers, c.Dataset.Input.Mean)
+		}
+	}
+}
+
 func TestEnvironment(t *testing.T) {
 	env := func(name string) (string, bool) {
 		v, ok := map[string]string{"N": "12", "HOST": "h", "EMPTY": "", "YES": "true", "TEXT": "7 x"}[name]
@@ -378,11 +397,10 @@ func TestBadFiles(t *testing.T) {
 			"run.yaml:4:20: benchmark.endpoint.urls: List should have at least 1 item after validation, not 0.\n" +
 				"run.yaml:4:30: benchmark.endpoint.type: Input should be " + oneOf(endpointTypes()) + "; found 'chatt' (a string).\n" +
 				"run.yaml:4:70: benchmark.endpoint.path: Input should be a valid string; found 4 (an integer).\n" +
-				"run.yaml:4:82: benchmark.endpoint.api_key: Input should be a valid string; found 1 (an integer).\n" +
+				"run.yaml:4:82: benchmark.endpoint.api_key: Input should be a valid string: put the key in quotes.\n" +
 				"run.yaml:4:46: benchmark.endpoint.timeout: Input should be greater than or equal to 0; found -1 (an integer).\n" +
 				"run.yaml:4:61: benchmark.endpoint.streaming: Input should be a valid boolean; found 3 (an integer).\n" +
-				"run.yaml:4:98: benchmark.endpoint.headers.X: Input should be a valid string: put the value in quotes; found 1 (an " +
-				"integer).\n" +
+				"run.yaml:4:98: benchmark.endpoint.headers.X: Input should be a valid string: put the value in quotes.\n" +
 				"run.yaml:4:109: benchmark.endpoint.extra: Input should be a valid dictionary; found 5 (an integer)."},
 		{"another endpoint type", edit(minimal(ok), "{url: h}", "{url: h, type: completions}"), "run.yaml:4:28: " +
 			"benchmark.endpoint.type: 'completions' is " +

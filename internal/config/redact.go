@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -83,17 +82,28 @@ func redactURL(s string) string {
 func redactExtra(m Map) Map {
 	out := make(Map, len(m))
 	for i, kv := range m {
-		switch v := kv.Value.(type) {
-		case Map:
-			kv.Value = redactExtra(v)
-		default:
-			if sensitiveParam(kv.Key) {
-				kv.Value = redacted
-			}
+		if sensitiveParam(kv.Key) {
+			kv.Value = redacted
+		} else {
+			kv.Value = redactDeep(kv.Value)
 		}
 		out[i] = kv
 	}
 	return out
+}
+
+func redactDeep(v any) any {
+	switch v := v.(type) {
+	case Map:
+		return redactExtra(v)
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = redactDeep(item)
+		}
+		return out
+	}
+	return v
 }
 
 // CommandLine is a command line in the form of aiperf's run_info.cli_command that a shell can run again: name is how the program is called,
@@ -150,6 +160,8 @@ func redactValue(f *Flag, value string) string {
 			items[i] = redactURL(items[i])
 		}
 		return strings.Join(items, ",")
+	case "custom_endpoint":
+		return redactURL(value)
 	case "headers":
 		return redactPairs(value, headers, sensitiveHeader)
 	case "extra_inputs":
@@ -167,13 +179,14 @@ func redactPairs(value string, parse func(string) ([]KeyValue, error), secret fu
 	found := false
 	out := make([]string, len(list))
 	for i, kv := range list {
-		text := fmt.Sprint(kv.Value)
-		if m, ok := kv.Value.(Map); ok {
-			clean, err := redactExtra(m).MarshalJSON()
+		text, isText := kv.Value.(string)
+		if !isText {
+			clean, err := appendJSON(nil, redactDeep(kv.Value))
 			if err != nil {
 				return redacted
 			}
-			found, text = found || strings.Contains(string(clean), redacted), string(clean)
+			text = string(clean)
+			found = found || strings.Contains(text, redacted)
 		}
 		if secret(kv.Key) {
 			found, text = true, redacted

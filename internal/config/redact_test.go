@@ -75,6 +75,18 @@ func TestCommandLineRunsAgain(t *testing.T) {
 	}
 }
 
+// What stands beside a secret is written as it can be given again.
+func TestWhatStandsBesideASecretStays(t *testing.T) {
+	for _, tt := range []struct{ word, want string }{
+		{`seed:null,stop:["a","b"],on:true,token:S`, `'seed:null,stop:["a","b"],on:true,token:<redacted>'`},
+		{`{"n":1.5,"token":"S"}`, `'n:1.5,token:<redacted>'`},
+	} {
+		if got := CommandLine("aiperf", "profile", []string{"--extra-inputs", tt.word}); got != "aiperf profile --extra-inputs "+tt.want {
+			t.Errorf("%s: %s, want %s", tt.word, got, tt.want)
+		}
+	}
+}
+
 func TestSecretsStayOut(t *testing.T) {
 	const yaml = `
 benchmark:
@@ -87,7 +99,8 @@ benchmark:
   dataset: {isl: 8}
   phases: {type: concurrency, requests: 1}
 `
-	c := mustParse(t, yaml, "--api-key", "SECRET", "-H", "X-Auth:SECRET", "--extra-inputs", "password:SECRET")
+	c := mustParse(t, yaml, "--api-key", "SECRET", "-H", "X-Auth:SECRET", "--extra-inputs", "password:SECRET",
+		`{"tools":[{"api_key":"SECRET"}],"credential":{"of":["SECRET"]}}`, "--endpoint", "/v1/chat/completions?a=1&token=SECRET")
 	if c.Endpoint.APIKey != "SECRET" || len(c.Endpoint.Headers) != 4 {
 		t.Fatalf("the secrets did not reach the config: %+v", c.Endpoint)
 	}

@@ -185,11 +185,16 @@ func (s *section) text(key string) opt[string] {
 	if !ok {
 		return opt[string]{}
 	}
-	if v.shape != isString {
+	text, isText := v.text()
+	switch {
+	case isText:
+		return given(text, s.place(v.line, v.col, where))
+	case key == "api_key": // what was found is most likely the key
+		s.fail(v.line, v.col, where, "Input should be a valid string: put the key in quotes.")
+	default:
 		s.bad(v, where, "Input should be a valid string")
-		return opt[string]{}
 	}
-	return given(v.s, s.place(v.line, v.col, where))
+	return opt[string]{}
 }
 
 func (s *section) truth(key string) opt[bool] {
@@ -322,11 +327,12 @@ func (s *section) texts(key string) opt[[]string] {
 	}
 	var out []string
 	for i, item := range list {
-		if item.shape != isString {
+		text, isText := item.text()
+		if !isText {
 			s.bad(item, fmt.Sprintf("%s.%d", where, i), "Input should be a valid string")
 			return opt[[]string]{}
 		}
-		out = append(out, item.s)
+		out = append(out, text)
 	}
 	return given(out, s.place(v.line, v.col, where))
 }

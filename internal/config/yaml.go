@@ -73,6 +73,9 @@ func (n *node) found() string {
 	return "nothing (null)"
 }
 
+// text is the text of a string, or of an environment variable that looks like something else, such as a key of digits alone.
+func (n *node) text() (s string, ok bool) { return n.s, n.shape == isString || n.s != "" }
+
 // get is the entry of a mapping under key, nil where there is none.
 func (n *node) get(key string) *entry {
 	for _, e := range n.entries {
@@ -402,10 +405,10 @@ func (r *reader) text(n *node, t *token.Token, s string, unquoted bool) error {
 	if unquoted {
 		switch s {
 		case "yes", "Yes", "YES", "on", "On", "ON":
-			n.shape, n.b = isBool, true
+			n.shape, n.b, n.s = isBool, true, ""
 			return nil
 		case "no", "No", "NO", "off", "Off", "OFF":
-			n.shape, n.b = isBool, false
+			n.shape, n.b, n.s = isBool, false, ""
 			return nil
 		}
 	}
