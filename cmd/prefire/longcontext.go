@@ -29,8 +29,9 @@ holds the lengths against each other. It takes every flag of prefire profile, an
   --baseline FILE|N   a longcontext.json of an earlier scan, or a prefill throughput in tokens/sec/user, to compare with
   --artifact-dir DIR  folder for the files (results/longcontext/MODEL); each length gets its own below it, islN
 
-A max_total_tokens of the config file follows the length. The verdict is in DIR/longcontext.json, a plot of TTFT in DIR/longcontext.svg. It
-rests on intervals from the records, which all together miss a true value in 1 scan of 100:
+A max_total_tokens of the config file follows the length; what gives prompts other lengths (a file, a mix, a spread) is refused. The verdict
+is in DIR/longcontext.json, a plot of TTFT in DIR/longcontext.svg. It rests on intervals from the records, which all together miss a true
+value in 1 scan of 100:
 
 `
 

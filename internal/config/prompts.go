@@ -11,6 +11,7 @@ import (
 // promptsDraft is what was given of the shape of synthetic prompts, beside their lengths.
 type promptsDraft struct {
 	mix                       opt[[]LengthShare]
+	mixForm                   []any // the mix as it was given, for the echo
 	ratio                     opt[ratio]
 	style, corpus, bust       opt[string]
 	batch                     opt[int64]
@@ -27,7 +28,7 @@ type promptsDraft struct {
 // ratio is --random-range-ratio: input and output, and how it was written.
 type ratio struct {
 	in, out float64
-	written any
+	written string
 }
 
 // prompts puts the flags over what the file says.
@@ -37,7 +38,7 @@ func (all *flags) prompts(p *promptsDraft) error {
 		if err != nil {
 			return &Error{Title: titleParse, Msg: v.from + ": " + err.Error()}
 		}
-		p.mix = given(mix, v.from)
+		p.mix, p.mixForm = given(mix, v.from), mixForm(mix)
 	}
 	if v := all.text("prompt_random_range_ratio"); v.ok {
 		r, err := parseRatio(v.v)
@@ -262,42 +263,61 @@ func (d *decoder) mix(v *node, where string, out *promptsDraft) {
 		return
 	}
 	var mix []LengthShare
+	var form []any
 	for i, item := range v.list {
 		s := d.section(item, fmt.Sprintf("%s.%d", where, i), keys{known: []string{"isl", "osl", "isl_stddev", "osl_stddev", "probability"}})
 		if item.shape != isMap {
 			return
 		}
-		var share LengthShare
-		for _, f := range []struct {
-			key      string
-			to       *float64
-			bound    *Bound
-			required bool
-		}{
-			{"isl", &share.Input.Mean, atLeast(1), true}, {"osl", &share.Output.Mean, atLeast(1), true},
-			{"probability", &share.Percent, between(0, 100), true}, {"isl_stddev", &share.Input.Stddev, atLeast(0), false},
-			{"osl_stddev", &share.Output.Stddev, atLeast(0), false},
-		} {
-			val, at, ok := s.value(f.key)
-			switch {
-			case ok:
-				n := s.number(val, at, f.bound)
-				if !n.ok {
-					return
-				}
-				*f.to = n.v
-			case f.required:
-				d.fail(item.line, item.col, join(s.path, f.key), "Field required.")
-				return
-			}
+		before := len(d.problems)
+		in, answer := d.mixLength(s, "isl"), d.mixLength(s, "osl")
+		var percent opt[float64]
+		if val, at, ok := s.value("probability"); ok {
+			percent = s.number(val, at, between(0, 100))
+		} else {
+			d.fail(item.line, item.col, join(s.path, "probability"), "Field required.")
 		}
-		mix = append(mix, share)
+		if len(d.problems) > before {
+			return
+		}
+		mix = append(mix, LengthShare{percent.v, Length{Mean: in.mean.v, Stddev: in.stddev.v}, Length{Mean: answer.mean.v, Stddev: answer.stddev.v}})
+		inForm, _ := in.echo()
+		answerForm, _ := answer.echo()
+		form = append(form, Map{{"isl", inForm}, {"osl", answerForm}, {"probability", percent.v}})
 	}
 	if err := checkMix(mix); err != nil {
 		d.fail(v.line, v.col, where, "%v", err)
 		return
 	}
-	out.mix = given(mix, d.place(v.line, v.col, where))
+	out.mix, out.mixForm = given(mix, d.place(v.line, v.col, where)), form
+}
+
+// mixLength reads one side of a pair of a mix: a length in any of its forms, or a plain number with its stddev beside it.
+func (d *decoder) mixLength(s *section, key string) lengthDraft {
+	if s.entries[key] == nil {
+		d.fail(s.n.line, s.n.col, join(s.path, key), "Field required.")
+		return lengthDraft{}
+	}
+	l := d.length(s, &section{decoder: d, n: s.n, entries: map[string]*entry{}}, key, 1)
+	val, at, ok := s.value(key + "_stddev")
+	switch {
+	case !ok:
+	case s.entries[key].value.shape == isMap:
+		d.fail(val.line, val.col, at, "it stands beside a plain number alone: put stddev into the mapping of %s.", key)
+	default:
+		l.stddev, l.fixed = s.number(val, at, atLeast(0)), false
+	}
+	return l
+}
+
+// mixForm is a mix of a flag as the echo has it.
+func mixForm(mix []LengthShare) []any {
+	var out []any
+	for _, m := range mix {
+		out = append(out, Map{{"isl", Map{{"mean", m.Input.Mean}, {"stddev", m.Input.Stddev}}},
+			{"osl", Map{{"mean", m.Output.Mean}, {"stddev", m.Output.Stddev}}}, {"probability", m.Percent}})
+	}
+	return out
 }
 
 func (d *decoder) ratio(s *section, v *node, where string, out *promptsDraft) {
@@ -305,10 +325,23 @@ func (d *decoder) ratio(s *section, v *node, where string, out *promptsDraft) {
 	switch v.shape {
 	case isInt, isFloat:
 		if n := s.number(v, where, atLeast(0)); n.ok {
-			out.ratio = given(ratio{n.v, n.v, n.v}, place)
+			written := plain(n.v)
+			if v.shape == isFloat {
+				written = pyFloat(n.v)
+			}
+			out.ratio = given(ratio{n.v, n.v, written}, place)
 		}
-	case isString:
-		r, err := parseRatio(v.s)
+	case isString, isMap:
+		text := v.s
+		if m, ok := v.plainValue().(Map); ok {
+			b, err := m.MarshalJSON()
+			if err != nil {
+				d.fail(v.line, v.col, where, "%v", err)
+				return
+			}
+			text = string(b)
+		}
+		r, err := parseRatio(text)
 		if err != nil {
 			d.fail(v.line, v.col, where, "%v", err)
 			return
@@ -349,6 +382,13 @@ func (r *decoder) resolvePrompts(d *draft, c *Config, ds *Dataset) {
 		ds.Delay, ds.DelayRatio = Length{Mean: p.delay.mean.v, Stddev: p.delay.stddev.v}, p.delayRatio.or(1)
 	}
 	ds.Mix = p.mix.v
+	if p.mix.ok {
+		for _, g := range []opt[float64]{d.dataset.isl.mean, d.dataset.isl.stddev, d.dataset.osl.mean, d.dataset.osl.stddev} {
+			if g.ok && g.from != "the default" {
+				r.notices = append(r.notices, fmt.Sprintf("%s has no effect: the lengths are those of %s.", g.from, p.mix.from))
+			}
+		}
+	}
 
 	if d.dataset.isFile {
 		r.notOfFiles(p)
@@ -474,12 +514,7 @@ func (p *promptsDraft) echo(prompts, dataset Map) (Map, Map) {
 	}
 	prompts = put(prompts, "corpus", p.corpus)
 	if p.mix.ok {
-		var list []any
-		for _, m := range p.mix.v {
-			list = append(list, Map{{"isl", m.Input.Mean}, {"osl", m.Output.Mean}, {"isl_stddev", m.Input.Stddev}, {"osl_stddev", m.Output.Stddev},
-				{"probability", m.Percent}})
-		}
-		prompts = append(prompts, KeyValue{"sequence_distribution", list})
+		prompts = append(prompts, KeyValue{"sequence_distribution", p.mixForm})
 	}
 	if p.ratio.ok {
 		prompts = append(prompts, KeyValue{"random_range_ratio", p.ratio.v.written})

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -145,8 +146,8 @@ func TestPromptsInYAML(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, part := range []string{
-		`"prompts":{"batch_size":2,"cache_bust":{"target":"system_suffix"},"corpus":"random","sequence_distribution":[{"isl":100.0,"osl":10.0,"isl_stddev":0.0,` +
-			`"osl_stddev":0.0,"probability":40.0},{"isl":200.0,"osl":20.0,"isl_stddev":5.0,"osl_stddev":2.5,"probability":60.0}]},` +
+		`"prompts":{"batch_size":2,"cache_bust":{"target":"system_suffix"},"corpus":"random","sequence_distribution":[{"isl":{"value":100.0},"osl":{"value":10.0},` +
+			`"probability":40.0},{"isl":{"mean":200.0,"stddev":5.0},"osl":{"mean":20.0,"stddev":2.5},"probability":60.0}]},` +
 			`"prefix_prompts":{"shared_system_length":30,"user_context_length":40},"turns":{"mean":4.0,"stddev":2.0},"turn_delay":{"value":250.0},` +
 			`"turn_delay_ratio":2.0`,
 		`"tokenizer":{"name":"builtin","apply_chat_template":true}`,
@@ -163,6 +164,10 @@ func TestBadPromptsInYAML(t *testing.T) {
 		{"corpus: random", "corpus: poems", "run.yaml:10:15: benchmark.dataset.prompts.corpus: Input should be 'sonnet', 'coding' or 'random'; found 'poems' (a string)."},
 		{"probability: 40", "probability: 30", "run.yaml:12:9: benchmark.dataset.prompts.sequence_distribution: Probabilities must sum to 100.0, got 90.000000. They are percentages."},
 		{"{isl: 100, osl", "{osl", "run.yaml:12:12: benchmark.dataset.prompts.sequence_distribution.0.isl: Field required."},
+		{"{isl: 100, osl", "{isl: {mean: 0}, osl", "run.yaml:12:24: benchmark.dataset.prompts.sequence_distribution.0.isl.mean: Input should be greater than or equal to 1; " +
+			"found 0 (an integer)."},
+		{"{isl: 200, isl_stddev: 5", "{isl: {mean: 200}, isl_stddev: 5", "run.yaml:13:42: benchmark.dataset.prompts.sequence_distribution.1.isl_stddev: it stands beside a plain " +
+			"number alone: put stddev into the mapping of isl."},
 		{"turn_delay: 250", "turn_delay: -1", "run.yaml:16:17: benchmark.dataset.turn_delay: Input should be greater than or equal to 0; found -1 (an integer)."},
 		{"corpus: random", "random_range_ratio: [1]", "run.yaml:10:27: benchmark.dataset.prompts.random_range_ratio: random_range_ratio must be a number, or a string such as " +
 			`'{"input":0.3,"output":0.5}'; found a list of 1.`},
@@ -171,6 +176,130 @@ func TestBadPromptsInYAML(t *testing.T) {
 	} {
 		if got := message(t, strings.Replace(promptsYAML, tt.from, tt.to, 1)); got != tt.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", tt.to, got, tt.want)
+		}
+	}
+}
+
+// The lengths of a mix have all the forms that a length has, and the echo has them as they were given.
+func TestFormsOfAMix(t *testing.T) {
+	const yaml = `
+benchmark:
+  model: m
+  endpoint: {url: a:1}
+  dataset:
+    prompts:
+      sequence_distribution:
+        - {isl: {mean: 512, stddev: 50}, osl: {value: 64}, probability: 25}
+        - {isl: {mean: 100}, osl: "7", probability: 75}
+  profiling: {type: concurrency, requests: 5}
+`
+	c := mustParse(t, yaml)
+	if want := []LengthShare{{25, Length{Mean: 512, Stddev: 50}, Length{Mean: 64}}, {75, Length{Mean: 100}, Length{Mean: 7}}}; !reflect.DeepEqual(c.Dataset.Mix, want) {
+		t.Errorf("got %+v, want %+v", c.Dataset.Mix, want)
+	}
+	for _, tt := range []struct{ echo, part string }{
+		{echoText(t, c), `"sequence_distribution":[{"isl":{"mean":512.0,"stddev":50.0},"osl":{"value":64.0},"probability":25.0},{"isl":{"mean":100.0},"osl":{"value":7.0},"probability":75.0}]`},
+		{echoText(t, mustParse(t, "", "-m", "m", "--seq-dist", "128,64|5:100")),
+			`"sequence_distribution":[{"isl":{"mean":128.0,"stddev":0.0},"osl":{"mean":64.0,"stddev":5.0},"probability":100.0}]`},
+	} {
+		if !strings.Contains(tt.echo, tt.part) {
+			t.Errorf("the echo %s\ndoes not contain %s", tt.echo, tt.part)
+		}
+	}
+}
+
+func echoText(t *testing.T, c *Config) string {
+	t.Helper()
+	echo, err := c.Input.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(echo)
+}
+
+func TestFormsOfARatio(t *testing.T) {
+	const yaml = `
+benchmark:
+  model: m
+  endpoint: {url: a:1}
+  dataset:
+    prompts: {isl: 100, osl: 10, random_range_ratio: RATIO}
+  profiling: {type: concurrency, requests: 5}
+`
+	same := [2]Length{{Low: 50, High: 150}, {Low: 5, High: 15}}
+	for _, tt := range []struct {
+		written, echo string
+		want          [2]Length
+	}{
+		{"0.5", `"0.5"`, same}, {"0", `"0"`, [2]Length{{Low: 100, High: 100}, {Low: 10, High: 10}}}, {`"0.50"`, `"0.50"`, same},
+		{"{input: 0.5, output: 0}", `"{\"input\":0.5,\"output\":0}"`, [2]Length{{Low: 50, High: 150}, {Low: 10, High: 10}}},
+		{`'{"input": 0.5, "output": 0.5}'`, `"{\"input\": 0.5, \"output\": 0.5}"`, same},
+	} {
+		c := mustParse(t, strings.Replace(yaml, "RATIO", tt.written, 1))
+		if got := [2]Length{c.Dataset.Input, c.Dataset.Output}; got != tt.want {
+			t.Errorf("%s: got %+v, want %+v", tt.written, got, tt.want)
+		}
+		if part := `"random_range_ratio":` + tt.echo; !strings.Contains(echoText(t, c), part) {
+			t.Errorf("%s: the echo %s\ndoes not contain %s", tt.written, echoText(t, c), part)
+		}
+	}
+}
+
+// What a mix takes the place of is not dropped without a word.
+func TestLengthsBesideAMixAreSaid(t *testing.T) {
+	c := mustParse(t, "", "-m", "m", "--seq-dist", "128,64:100", "--isl", "9", "--osl-stddev", "2", "--osl", "3")
+	for _, want := range []string{
+		"--isl has no effect: the lengths are those of --seq-dist.", "--osl has no effect: the lengths are those of --seq-dist.",
+		"--osl-stddev has no effect: the lengths are those of --seq-dist.",
+	} {
+		if !slices.Contains(c.Notices, want) {
+			t.Errorf("%q is not among the notices %q", want, c.Notices)
+		}
+	}
+	for _, notice := range mustParse(t, "", "-m", "m", "--seq-dist", "128,64:100").Notices {
+		if strings.Contains(notice, "has no effect") {
+			t.Errorf("nothing was given beside the mix: %s", notice)
+		}
+	}
+}
+
+// A scan over input lengths runs nothing whose lengths are not the scan's.
+func TestAScanRefusesOtherLengths(t *testing.T) {
+	parse := func(yaml string, args ...string) (*Config, error) {
+		texts := map[string]string{"run.yaml": yaml}
+		if yaml != "" {
+			args = append([]string{"-f", "run.yaml"}, args...)
+		}
+		return ParseLength(append(args, "--streaming"), noEnv, files(texts), 512)
+	}
+	const all = ": a scan holds input lengths against each other, each of them fixed, and "
+	for _, tt := range []struct {
+		yaml, args string // args are split at &
+		want       string
+	}{
+		{"", "-m=m&--input-file=a.jsonl", "--input-file" + all + "the prompts of a file have lengths of their own: leave it out."},
+		{"", "-m=m&--seq-dist=128,64:100", "--seq-dist" + all + "a mix has lengths of its own: leave it out."},
+		{"", "-m=m&--osl=9&--random-range-ratio=0.5", "--random-range-ratio" + all + "a range spreads the lengths: leave it out."},
+		{"", "-m=m&--isl-stddev=5", "--isl-stddev" + all + "a standard deviation spreads the input length: leave it out."},
+		{"benchmark: {model: m, endpoint: {url: a:1}, dataset: {isl: {mean: 5, stddev: 2}}, profiling: {type: concurrency, requests: 5}}", "--osl=9",
+			"run.yaml:1:78: benchmark.dataset.isl.stddev" + all + "a standard deviation spreads the input length: leave it out."},
+	} {
+		_, err := parse(tt.yaml, strings.Split(tt.args, "&")...)
+		if err == nil || err.Error() != tt.want {
+			t.Errorf("%s %s:\ngot  %v\nwant %s", tt.yaml, tt.args, err, tt.want)
+		}
+	}
+	if c, err := parse("", "-m=m", "--osl=9", "--osl-stddev=2"); err != nil || c.Dataset.Input != (Length{Mean: 512}) || c.Dataset.Output != (Length{Mean: 9, Stddev: 2}) {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+// A list of phases with nothing in it is said, whatever the dataset.
+func TestNoPhases(t *testing.T) {
+	for _, dataset := range []string{"{isl: 8}", "{type: file, path: a.jsonl}"} {
+		yaml := "benchmark:\n  model: m\n  endpoint: {url: a:1}\n  dataset: " + dataset + "\n  phases: []\n"
+		if got, want := message(t, yaml), "run.yaml:5:11: benchmark.phases: List should have at least 1 item after validation, not 0."; got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", dataset, got, want)
 		}
 	}
 }
