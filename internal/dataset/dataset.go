@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -98,7 +99,13 @@ type Source struct {
 	streams []*stream // by number; nil until asked for
 	stats   Stats
 	seen    map[uint64]struct{} // windows that are too short to be distinct by construction
-	used    []bool              // prefixes of the pool
+	sent    [2]sent             // of the sessions that are measured, or whose marker does not tell them from those; of the others
+}
+
+// sent is what the sessions handed out have begun with.
+type sent struct {
+	any  bool
+	pool []bool // prefixes
 }
 
 var _ loadgen.Source = (*Source)(nil)
@@ -170,7 +177,9 @@ func (s *Source) makeShared() error {
 		}
 		s.pool = append(s.pool, string(text))
 	}
-	s.used = make([]bool, len(s.pool))
+	for i := range s.sent {
+		s.sent[i].pool = make([]bool, len(s.pool))
+	}
 	return nil
 }
 
@@ -231,17 +240,19 @@ func (o *Options) check() error {
 	return nil
 }
 
-// tryFit fits the template with every combination of values, or with the longest ones where there are very many, to the shortest lengths that
-// are sure to come. What lies far past the fixed words behaves as what lies a little past them.
+// tryFit fits the template, with the marker where there is one, and with every combination of values, or with the longest ones where there are
+// very many, to the shortest lengths that are sure to come. What lies far past the fixed words behaves as what lies a little past them.
 func (s *Source) tryFit(overhead int) error {
 	const little = 64
 	m := s.newMaker()
+	mark := s.longestMarker()
 	combinations := s.frame.combinations(s.o.Tokenizer)
 	if s.o.Count != nil {
 		combinations = combinations[:1] // counting takes long; the Tokenizer's longest stands for all
 	}
 	for _, c := range combinations {
-		prefix, suffix, _ := s.frame.fill(c.choice, nil)
+		prefix, suffix, _ := s.frame.fill(c.choice, []byte(mark.before))
+		suffix = append(suffix, mark.after...)
 		for i := range s.mix {
 			l := s.mix[i].Input
 			n := l.fixed()
@@ -265,7 +276,7 @@ func (s *Source) tryFit(overhead int) error {
 
 // explain adds to an error of fitting what was to be fitted.
 func (s *Source) explain(err error, l Length, choice []int, overhead int) error {
-	length := fmt.Sprint(l.Mean)
+	length := strconv.FormatFloat(l.Mean, 'f', -1, 64)
 	if l.High > 0 {
 		length = fmt.Sprintf("%d to %d", l.Low, l.High)
 	}
@@ -275,6 +286,9 @@ func (s *Source) explain(err error, l Length, choice []int, overhead int) error 
 	}
 	if overhead > 0 {
 		of += fmt.Sprintf(", %d of them the chat template's", overhead)
+	}
+	if s.longestMarker() != (marker{}) {
+		of += ", with a marker against the cache"
 	}
 	return fmt.Errorf("a prompt of %s input tokens (%s) cannot be made from the template %q%s: %w", length, of, s.frame.text,
 		s.frame.describe(choice), err)
@@ -336,9 +350,11 @@ func (s *Source) count(p prompt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.share(p)
-	repeated := p.again
+	repeated := false
 	switch {
-	case repeated:
+	case s.cut().renews():
+	case p.again:
+		repeated = true
 	case p.words >= sure:
 		repeated = p.number >= s.fit.Distinct(p.words)
 	default:
@@ -353,26 +369,35 @@ func (s *Source) count(p prompt) {
 	}
 }
 
-// share books how much of a session's first turn was sent before; s.mu is held.
+// share books how much of a session's first turn was sent before, to the few tokens of a marker; s.mu is held.
 func (s *Source) share(p prompt) {
 	input := p.session.Turns[0].Input.N
-	first := s.stats.Tokens == 0
 	s.stats.Tokens += input
-	if s.o.CacheBust != NoBust {
-		return // what is marked is not shared, as far as it is known here
+	before := &s.sent[0]
+	if p.warms && (s.o.CacheBust == BustIsolateWarmupSystem || s.o.CacheBust == BustIsolateWarmupOnFirst) {
+		before = &s.sent[1]
 	}
-	shared := int64(0)
-	switch {
-	case p.again:
-		shared = input
-	case !first:
-		shared = s.common
-		if p.pool >= 0 && s.used[p.pool] && s.o.UserContext == 0 {
-			shared += int64(s.o.PrefixLength)
+	common, shared, pooled := int64(0), int64(0), int64(0)
+	if before.any {
+		common = s.common
+		if p.pool >= 0 && before.pool[p.pool] && s.o.UserContext == 0 {
+			pooled = int64(s.o.PrefixLength)
 		}
 	}
+	switch c := s.cut(); {
+	case c == beforeSystem:
+	case c == afterSystem, c == beforeFirst && !p.again:
+		shared = common
+	case c == beforeFirst:
+		shared = common + int64(s.o.UserContext)
+	case p.again:
+		shared = input
+	default:
+		shared = common + pooled
+	}
+	before.any = true
 	if p.pool >= 0 {
-		s.used[p.pool] = true
+		before.pool[p.pool] = true
 	}
 	s.stats.Shared += shared
 }

@@ -29,9 +29,11 @@ type prompt struct {
 	words    int     // words of the opening within the window
 	again    bool    // a later use of an entry
 	pool     int     // which prefix of the pool it begins with; -1 = none
+	warms    bool    // it is not measured
 }
 
-// maker makes prompts; one goroutine uses it. A prompt follows from the seed, the stream and the entry alone.
+// maker makes prompts; one goroutine uses it. A prompt follows from the seed, the stream and the entry alone, its marker from its place in the
+// stream too.
 type maker struct {
 	s      *Source
 	fitter *tokenize.Fitter
@@ -62,7 +64,7 @@ func (m *maker) make(stream int, index int64) prompt {
 	entry, again := m.entry(stream, index)
 	m.pcg.Seed(s.keys[stream], uint64(entry))
 	m.ratio = s.scale()
-	p := prompt{again: again, overhead: int(s.overhead.Load()), ratio: m.ratio, pool: -1}
+	p := prompt{again: again, overhead: int(s.overhead.Load()), ratio: m.ratio, pool: -1, warms: s.warms(stream)}
 	p.session = &loadgen.Session{Index: index}
 	turns := 1
 	if s.o.Turns.given() {
@@ -101,6 +103,7 @@ func (m *maker) entry(stream int, index int64) (entry int64, again bool) {
 const (
 	million = 1_000_000
 	repeats = 0x9e3779b97f4a7c15 // sets the draws of repeats apart from those of prompts
+	marks   = 0xd1b54a32d192ed03 // and those of markers
 )
 
 // turn makes the i-th turn of a session.
@@ -117,7 +120,7 @@ func (m *maker) turn(p *prompt, stream int, entry int64, i int) (loadgen.Turn, e
 	var first marker
 	if i == 0 {
 		var err error
-		if first, err = m.preface(&turn, stream, number); err != nil {
+		if first, err = m.preface(&turn, stream, p.session.Index, number); err != nil {
 			return turn, err
 		}
 		if s.o.UserContext > 0 { // the first text that is the session's own
@@ -202,9 +205,9 @@ func parts(texts []string) loadgen.Message {
 
 // preface puts what goes before a session's first user message into turn: system message and user context. It gives the marker of the first
 // user message.
-func (m *maker) preface(turn *loadgen.Turn, stream int, number uint64) (marker, error) {
+func (m *maker) preface(turn *loadgen.Turn, stream int, index int64, number uint64) (marker, error) {
 	s := m.s
-	system, first := m.markers(stream)
+	system, first := s.markers(stream, index)
 	switch {
 	case s.o.System != "":
 		turn.Messages = append(turn.Messages, loadgen.Message{Role: "system", Content: system.before + s.o.System + system.after})

@@ -297,6 +297,99 @@ func TestCacheBust(t *testing.T) {
 	}
 }
 
+// An entry that is sent again has a new marker, and counts as a repeat only where a prefix cache would know it.
+func TestCacheBustOfRepeats(t *testing.T) {
+	const (
+		sessions, entries = 40, 10
+		whole             = -1
+	)
+	for _, c := range []struct {
+		bust     CacheBust
+		system   int // tokens of a shared system prompt
+		repeated int64
+		fresh    int64 // tokens that a session with an entry of its own shares with those before it
+		again    int64 // and one that sends an entry again
+	}{
+		{NoBust, 30, 30, 30, whole},
+		{BustSystemPrefix, 30, 0, 0, 0},
+		{BustSystemSuffix, 30, 0, 30, 30},
+		{BustFirstTurnPrefix, 30, 0, 30, 30},
+		{BustFirstTurnPrefix, 0, 0, 0, 0},
+		{BustFirstTurnSuffix, 30, 30, 30, whole},
+		{BustSystemSuffix, 0, 30, 0, whole},
+		{BustIsolateWarmupSystem, 30, 30, 30, whole},
+	} {
+		o := options(80)
+		o.CacheBust, o.SharedSystem, o.Entries = c.bust, c.system, entries
+		s := source(t, o)
+		marks := map[string]bool{}
+		var tokens, shared int64
+		for i, session := range take(t, s, profiling, sessions) {
+			input := session.Turns[0].Input.N
+			tokens += input
+			switch {
+			case i >= entries && c.again == whole:
+				shared += input
+			case i >= entries:
+				shared += c.again
+			case i > 0:
+				shared += c.fresh
+			}
+			for _, m := range session.Turns[0].Messages {
+				if mark := regexp.MustCompile(`\[rid:[0-9a-f]{12}\]`).FindString(m.Content); mark != "" {
+					if marks[mark] {
+						t.Errorf("%s: the marker %s comes twice", c.bust, mark)
+					}
+					marks[mark] = true
+				}
+			}
+		}
+		if want := (Stats{Distinct: sessions - c.repeated, Repeated: c.repeated, Tokens: tokens, Shared: shared}); s.Stats() != want {
+			t.Errorf("%s, a system prompt of %d: %+v, want %+v", c.bust, c.system, s.Stats(), want)
+		}
+		marked := sessions
+		if c.bust == NoBust || c.bust == BustIsolateWarmupSystem {
+			marked = 0
+		}
+		if len(marks) != marked {
+			t.Errorf("%s: %d markers, want %d", c.bust, len(marks), marked)
+		}
+	}
+}
+
+// A warm-up that is marked shares nothing with what is measured, and all the same its own sessions share with each other.
+func TestMarkedWarmupSharesWithItself(t *testing.T) {
+	o := options(80)
+	o.CacheBust, o.System = BustIsolateWarmupSystem, "Be brief, and say nothing that was not asked for."
+	s := source(t, o)
+	common := int64(count(o.System))
+	take(t, s, warmup, 3)
+	if got, want := s.Stats().Shared, 2*common; got != want {
+		t.Errorf("the warm-up shares %d tokens, want %d", got, want)
+	}
+	take(t, s, profiling, 1)
+	if got, want := s.Stats().Shared, 2*common; got != want {
+		t.Errorf("after the first measured session %d tokens, want %d", got, want)
+	}
+	take(t, s, profiling, 1)
+	if got, want := s.Stats().Shared, 3*common; got != want {
+		t.Errorf("after the second %d tokens, want %d", got, want)
+	}
+}
+
+// Lengths that leave no room for the marker are refused before anything is sent, however rarely they would come.
+func TestNoRoomForTheMarker(t *testing.T) {
+	o := options(0)
+	o.CacheBust = BustFirstTurnPrefix
+	o.Mix = []Share{{Percent: 99, Input: Length{Mean: 100}}, {Percent: 1, Input: Length{Mean: 5}}}
+	_, err := New(o)
+	if want := `a prompt of 5 input tokens (o200k_base, with a marker against the cache) cannot be made from the template "": `; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %s…", err, want)
+	}
+	o.CacheBust = NoBust
+	source(t, o)
+}
+
 // Once the template is counted, every first turn is so much shorter, and what was made before is not handed out.
 func TestCountTemplate(t *testing.T) {
 	o := options(128)
