@@ -110,13 +110,15 @@ func TestRowsBecomeSessions(t *testing.T) {
 		{"single_turn", "a.jsonl", `{"text":"What is AI?","output_length":64,"extra":{"temperature":0,"stop":["é"]}}
 
  {"texts":["one","two"],"role":"system","timestamp":5.5}
-{"texts":[{"name":"query","contents":["q"]}]}`, Options{}, []loadgen.Session{
+{"texts":[{"name":"query","contents":["q"]}]}
+{"text":"","texts":["t"]}`, Options{}, []loadgen.Session{
 			{ID: "session_000000", Turns: []loadgen.Turn{{Messages: user("What is AI?"), MaxTokens: 64, Input: known("What is AI?"),
 				Extra: []loadgen.Field{{Key: "temperature", JSON: []byte("0")}, {Key: "stop", JSON: []byte(`["é"]`)}}}}},
 			{ID: "session_000001", Turns: []loadgen.Turn{{Messages: []loadgen.Message{{Role: "system", Content: "one two",
 				JSON: []byte(`{"role":"system","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}]}`)}}, Input: known("one two"),
 				Timed: true, At: 5500 * time.Microsecond}}},
 			{ID: "session_000002", Turns: []loadgen.Turn{{Messages: user("q"), Input: known("q")}}},
+			{ID: "session_000003", Turns: []loadgen.Turn{{Messages: user("t"), Input: known("t")}}},
 		}},
 		{"single_turn rows of one session are whole each", "a.jsonl", `{"text":"a","session_id":"s"}
 {"text":"b"}
@@ -398,6 +400,27 @@ func TestAScheduleIsPlayedOnceInTheOrderOfItsTimes(t *testing.T) {
 	o.Scheduled[1] = true
 	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "a.jsonl:2: timestamp: found none") {
 		t.Errorf("a row without a time: %v", err)
+	}
+	// A system message is no turn of its own: the schedule, the throwaway and the number of turns go by the requests.
+	o = options(write(t, "a.jsonl", `{"turns":[{"role":"system","text":"be nice"},{"text":"one two three","timestamp":2000},{"text":"b"}]}
+{"turns":[{"text":"c","timestamp":1000}]}`))
+	o.Scheduled[1] = true
+	s := source(t, o)
+	var got []string
+	for _, session := range take(t, s, profiling, 0) {
+		for _, turn := range session.Turns {
+			for _, m := range turn.Messages {
+				got = append(got, m.Role+" "+m.Content)
+			}
+		}
+	}
+	if want := []string{"user c", "system be nice", "user one two three", "user b"}; !slices.Equal(got, want) || s.Turns() != 3 {
+		t.Errorf("%q in %d turns, want %q", got, s.Turns(), want)
+	}
+	o.Scheduled[1] = false
+	s = source(t, o)
+	if first := take(t, s, prewarm, 1)[0].Turns[0]; first.Input != known("one two three") {
+		t.Errorf("the throwaway has %+v tokens", first.Input)
 	}
 	for text, want := range map[string]bool{`{"timestamp":0,"input_length":1}`: true, `{"input_length":1}` + "\n" + `{"timestamp":0,"input_length":1}`: false} {
 		o := options(write(t, "a.jsonl", text))

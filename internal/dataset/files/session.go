@@ -15,7 +15,7 @@ import (
 	"prefire/metrics"
 )
 
-// read reads a conversation's turns and its own id.
+// read reads a conversation's turns, each of them a request, and its own id.
 func (s *Source) read(conv int) (turns []turn, id string, err error) {
 	c := &s.convs[conv]
 	var places []place
@@ -55,6 +55,9 @@ func (s *Source) read(conv int) (turns []turn, id string, err error) {
 		}
 		turns = turns[:1]
 	}
+	if s.o.Format == MultiTurn {
+		turns = hoist(turns)
+	}
 	return turns, id, nil
 }
 
@@ -70,10 +73,6 @@ func (s *Source) session(conv int) (*loadgen.Session, error) {
 		id = s.sessionID(int(c.number))
 	}
 	sess := &loadgen.Session{ID: id, Complete: s.complete(turns)}
-	system := ""
-	if s.o.Format == MultiTurn {
-		system, turns = hoist(turns)
-	}
 	for i := range turns {
 		t := &turns[i]
 		out := loadgen.Turn{Raw: t.raw, Extra: t.extra, Tools: t.tools, MaxTokens: s.limit(t, rng)}
@@ -89,8 +88,8 @@ func (s *Source) session(conv int) (*loadgen.Session, error) {
 			} else {
 				out.Messages = s.messages(t)
 			}
-			if i == 0 && system != "" {
-				out.Messages = append([]loadgen.Message{{Role: "system", Content: system}}, out.Messages...)
+			if t.system != "" {
+				out.Messages = append([]loadgen.Message{{Role: "system", Content: t.system}}, out.Messages...)
 			}
 			texts := make([]string, len(out.Messages))
 			for k := range out.Messages {

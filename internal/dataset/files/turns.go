@@ -23,6 +23,7 @@ type row struct {
 // turn is one request of a row before its prompt is made. Exactly one of contents, messages, raw and input says what is sent.
 type turn struct {
 	role     string
+	system   string   // a system message before the turn's own
 	contents []string // texts; with several the content is sent in parts
 	messages []loadgen.Message
 	tools    []byte
@@ -48,15 +49,15 @@ func (o *object) texts() []string {
 			o.bad(field, "no such field: prefire sends text only")
 		}
 	}
-	one, single := o.text("text")
-	list, several := o.list("texts", `a list of strings, or of {"name": ..., "contents": [...]}`)
-	if single && one != "" && len(list) > 0 {
+	one, _ := o.text("text")
+	list, _ := o.list("texts", `a list of strings, or of {"name": ..., "contents": [...]}`)
+	if one != "" && len(list) > 0 {
 		o.fail("texts", "both text and texts", "one of them")
 	}
 	if one == "" && len(list) == 0 {
 		o.fail("text", "no text", `text, or texts with at least one string`)
 	}
-	if single || !several {
+	if one != "" || len(list) == 0 {
 		return []string{one}
 	}
 	var out []string
@@ -158,11 +159,12 @@ func (t *turn) isSystem() bool {
 
 // hoist makes a leading system turn of a conversation part of its next turn. It stays a turn of its own where nothing follows it, or
 // another system turn.
-func hoist(turns []turn) (system string, rest []turn) {
+func hoist(turns []turn) []turn {
 	if len(turns) < 2 || !turns[0].isSystem() || turns[1].role == "system" {
-		return "", turns
+		return turns
 	}
-	return strings.Join(turns[0].contents, "\n"), turns[1:]
+	turns[1].system = strings.Join(turns[0].contents, "\n")
+	return turns[1:]
 }
 
 // message is the chat message of a turn's texts: a string where there is one, parts where there are several.
