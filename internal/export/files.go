@@ -48,7 +48,8 @@ type FS interface {
 	Create(path string, perm os.FileMode) (io.WriteCloser, error)
 	Rename(from, to string) error
 	Remove(path string) error // no error where there is none
-	Glob(pattern string) ([]string, error)
+	// Folders are the names of the folders in dir; none where there is no such folder.
+	Folders(dir string) ([]string, error)
 }
 
 // Disk is the real file system.
@@ -62,7 +63,19 @@ func (Disk) Create(path string, perm os.FileMode) (io.WriteCloser, error) {
 
 func (Disk) Rename(from, to string) error { return os.Rename(from, to) }
 
-func (Disk) Glob(pattern string) ([]string, error) { return filepath.Glob(pattern) }
+func (Disk) Folders(dir string) ([]string, error) {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, nil
+	}
+	list, err := os.ReadDir(dir)
+	var names []string
+	for _, e := range list {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
 
 func (Disk) Remove(path string) error {
 	if err := os.Remove(path); !os.IsNotExist(err) {
@@ -111,13 +124,13 @@ func (d Dir) Prepare() error {
 
 // removePhases takes away the summaries by phase of an earlier run.
 func (d Dir) removePhases() error {
-	for _, name := range [...]string{d.Names.JSON, d.Names.CSV} {
-		old, err := d.FS.Glob(d.path(phaseDir("*") + "/" + filepath.Base(name)))
-		if err != nil {
-			return err
-		}
-		for _, file := range old {
-			if err := d.FS.Remove(file); err != nil {
+	old, err := d.FS.Folders(d.path(phasesDir))
+	if err != nil {
+		return err
+	}
+	for _, phase := range old {
+		for _, name := range [...]string{d.Names.JSON, d.Names.CSV} {
+			if err := d.FS.Remove(d.path(phasesDir + "/" + phase + "/" + name)); err != nil {
 				return err
 			}
 		}

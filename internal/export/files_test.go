@@ -69,7 +69,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestWriteRun(t *testing.T) {
-	d := Dir{Disk{}, filepath.Join(t.TempDir(), "deep", "run"), NewNames("")}
+	d := Dir{Disk{}, filepath.Join(t.TempDir(), "deep [1", "run"), NewNames("")} // a folder is no pattern
 	if err := d.Prepare(); err != nil {
 		t.Fatal(err)
 	}

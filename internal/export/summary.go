@@ -193,13 +193,16 @@ func Manifest(w io.Writer, r *Run, n Names) error {
 	return err
 }
 
+// phasesDir holds a folder for each phase.
+const phasesDir = "phases"
+
 // phaseDir is the folder of one phase's files, relative to the run's, with slashes. A name cannot lead out of phases/.
 func phaseDir(name string) string {
 	name = strings.NewReplacer("/", "_", "\\", "_").Replace(name)
 	if name == "" || name == "." || name == ".." {
 		name = "_" + name
 	}
-	return "phases/" + name
+	return phasesDir + "/" + name
 }
 
 // phaseRun is the run as the summary of one phase shows it: no warm-up beside it, nothing of the other phases.
