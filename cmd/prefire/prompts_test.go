@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"prefire/internal/config"
+	"prefire/internal/dataset/files"
 	"prefire/internal/fakellm"
 	"prefire/metrics"
 	"prefire/tokenize"
@@ -288,5 +289,29 @@ func TestTruncatedMean(t *testing.T) {
 		if got := truncated(config.Length{Mean: c.mean, Stddev: c.stddev}); math.Abs(got-c.want) > c.within {
 			t.Errorf("mean %v with a stddev of %v comes to %v, want %v", c.mean, c.stddev, got, c.want)
 		}
+	}
+}
+
+// What is given beside a file that has no use for it is said.
+func TestWhatAFileHasNoUseForIsSaid(t *testing.T) {
+	ds := config.Dataset{Entries: 5, Output: config.Length{Mean: 9}, File: &config.FileDataset{Block: 16}}
+	const (
+		entries = "a number of dataset entries (--num-dataset-entries) has no effect: the file is %s, and it is for [random_pool]"
+		block   = "a block size (--isl-block-size) has no effect: the file is %s, and it is for [mooncake_trace bailian_trace]"
+		output  = "an output length (--osl) has no effect: the rows of %s are whole requests, sent as they are"
+	)
+	for format, want := range map[files.Format][]string{
+		files.RandomPool: {block}, files.Mooncake: {entries}, files.Bailian: {entries}, files.SingleTurn: {entries, block},
+		files.InputsJSON: {entries, block, output}, files.RawPayload: {entries, block, output},
+	} {
+		for i := range want {
+			want[i] = fmt.Sprintf(want[i], format)
+		}
+		if got := unused(&ds, format); !slices.Equal(got, want) {
+			t.Errorf("%s:\ngot  %q\nwant %q", format, got, want)
+		}
+	}
+	if got := unused(&config.Dataset{File: &config.FileDataset{}}, files.RawPayload); got != nil {
+		t.Errorf("nothing was given: %q", got)
 	}
 }

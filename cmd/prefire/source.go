@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"os"
 
@@ -85,7 +86,7 @@ func (l *load) openFile(cfg *config.Config) (lengths, error) {
 		return lengths{}, err
 	}
 	l.source = fileSource{s}
-	l.notices = append(l.notices, s.Notices()...)
+	l.notices = append(append(l.notices, s.Notices()...), unused(&cfg.Dataset, s.Format())...)
 	switch {
 	case s.OnSchedule():
 		cfg.Follow(s.Turns())
@@ -95,6 +96,24 @@ func (l *load) openFile(cfg *config.Config) (lengths, error) {
 	input, output := s.Longest()
 	return lengths{input: input, output: max(output, int(cfg.Dataset.Output.Mean)), onSchedule: s.OnSchedule(),
 		turns: wholeTurns(float64(s.Turns()) / float64(max(1, s.Conversations())))}, nil
+}
+
+// unused says what was given of a dataset that a file of this format has no use for.
+func unused(ds *config.Dataset, f files.Format) []string {
+	var out []string
+	say := func(what string, of ...files.Format) {
+		out = append(out, fmt.Sprintf("%s has no effect: the file is %s, and it is for %v", what, f, of))
+	}
+	if ds.Entries > 0 && f != files.RandomPool {
+		say("a number of dataset entries (--num-dataset-entries)", files.RandomPool)
+	}
+	if ds.File.Block > 0 && f != files.Mooncake && f != files.Bailian {
+		say("a block size (--isl-block-size)", files.Mooncake, files.Bailian)
+	}
+	if ds.Output.Mean > 0 && (f == files.RawPayload || f == files.InputsJSON) {
+		out = append(out, fmt.Sprintf("an output length (--osl) has no effect: the rows of %s are whole requests, sent as they are", f))
+	}
+	return out
 }
 
 // replay makes a phase play its prompts' own schedule to the end: no number of requests bounds it, and a number of sessions at once only where

@@ -163,7 +163,7 @@ func (s *Source) Format() Format { return s.o.Format }
 // Conversations is how many the file has, after what was left out; of random_pool, how many are drawn.
 func (s *Source) Conversations() int { return len(s.convs) }
 
-// Turns is how many turns a schedule has; 0 = there is none.
+// Turns is how many turns all conversations have.
 func (s *Source) Turns() int64 { return s.turns }
 
 // OnSchedule says whether phases play the file on its schedule.

@@ -419,6 +419,9 @@ func TestAScheduleIsPlayedOnceInTheOrderOfItsTimes(t *testing.T) {
 	}
 	o.Scheduled[1] = false
 	s = source(t, o)
+	if s.Turns() != 3 {
+		t.Errorf("%d turns without a schedule, want 3", s.Turns())
+	}
 	if first := take(t, s, prewarm, 1)[0].Turns[0]; first.Input != known("one two three") {
 		t.Errorf("the throwaway has %+v tokens", first.Input)
 	}

@@ -394,6 +394,7 @@ func (x *indexer) measure(r *row) {
 			x.earliest = min(x.earliest, t.at)
 		}
 	}
+	x.turns += int64(len(r.turns))
 }
 
 // conversation is the number of the conversation that a row belongs to.
@@ -418,6 +419,9 @@ func (x *indexer) conversation(file int, r *row) int32 {
 		}
 		x.convs = append(x.convs, c)
 		x.kinds = append(x.kinds, kind{})
+		if x.o.Format == MultiTurn {
+			x.turns -= int64(len(r.turns) - len(hoist(r.turns)))
+		}
 		if id != "" {
 			x.byID[id] = n
 		}
@@ -502,6 +506,7 @@ func (x *indexer) group() {
 			}
 		}
 		x.pools = slices.DeleteFunc(x.pools, func(p []place) bool { return len(p) == 0 })
+		x.turns = int64(len(x.convs))
 		return
 	}
 	for _, n := range x.conv {
@@ -559,7 +564,6 @@ func (x *indexer) times() error {
 			return &RowError{File: x.files[p.file].path, Line: line, Field: "timestamp", Found: "none", Want: "a time for the first turn of every conversation of a schedule"}
 		}
 		x.convs[i].due = int64(turns[0].at * 1e6)
-		x.turns += int64(len(turns))
 	}
 	slices.SortStableFunc(x.convs, func(a, b conversation) int { return cmp.Compare(a.due, b.due) })
 	return nil
