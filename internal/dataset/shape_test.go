@@ -434,7 +434,7 @@ func TestShapesFollowTheSeed(t *testing.T) {
 			return out
 		}())
 	}
-	if list() != list() {
+	if first, second := list(), list(); first != second {
 		t.Error("the same seed gives two lists")
 	}
 }
