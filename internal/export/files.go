@@ -64,10 +64,10 @@ func (Disk) Create(path string, perm os.FileMode) (io.WriteCloser, error) {
 func (Disk) Rename(from, to string) error { return os.Rename(from, to) }
 
 func (Disk) Folders(dir string) ([]string, error) {
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+	list, err := os.ReadDir(dir)
+	if os.IsNotExist(err) {
 		return nil, nil
 	}
-	list, err := os.ReadDir(dir)
 	var names []string
 	for _, e := range list {
 		if e.IsDir() {
