@@ -41,6 +41,9 @@ func TestCorpora(t *testing.T) {
 		looks  string
 	}{{tokenize.Prose, `^[A-Z][a-z]+( [a-z]+)+`}, {tokenize.Code, `(?s)^# [A-Z][a-z]+ .*\n.*(def| = )`}, {tokenize.Random, `^\pL+( \pL+)+`}} {
 		for _, n := range []float64{1, 2, 16, 128, 512, 1024, 4096, 100_000} {
+			if testing.Short() && n > 4096 {
+				continue
+			}
 			o := options(n)
 			o.Corpus = c.corpus
 			s, err := New(o)

@@ -541,7 +541,7 @@ func TestFiltersOfTraces(t *testing.T) {
 // Of 100,000 rows nothing but their places is kept: the file is 8 times what may stay in memory.
 func TestManyRowsInFlatMemory(t *testing.T) {
 	if testing.Short() {
-		t.Skip("-short")
+		t.Skip("SKIP: 100,000 rows are read without -short only")
 	}
 	const rows = 100_000
 	path := filepath.Join(t.TempDir(), "a.jsonl")

@@ -148,6 +148,9 @@ func corpus() (texts [][]byte) {
 // Ids are those of Python's tokenizers, live: on a sample of the corpus, or on all of it where PREFIRE_TOKENIZERS_FULL is set. Where it is
 // "write", the golden file is written.
 func TestPythonOracle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: ids are held against the golden file alone with -short")
+	}
 	python(t)
 	full := os.Getenv("PREFIRE_TOKENIZERS_FULL")
 	texts := corpus()
