@@ -407,13 +407,14 @@ func TestAStepThatWasStoppedIsNoLimit(t *testing.T) {
 }
 
 func TestWhereCalibrationsAreKept(t *testing.T) {
-	cache := func() (string, error) { return "/home/u/.cache", nil }
+	dir := t.TempDir()
+	cache := func() (string, error) { return dir, nil }
 	for _, c := range []struct {
 		env   string
 		cache func() (string, error)
 		want  string
 	}{
-		{want: ""}, {cache: cache, want: "/home/u/.cache/prefire/calibration.json"}, {env: "/elsewhere.json", cache: cache, want: "/elsewhere.json"},
+		{want: ""}, {cache: cache, want: filepath.Join(dir, "prefire", "calibration.json")}, {env: "/elsewhere.json", cache: cache, want: "/elsewhere.json"},
 		{env: "none", cache: cache, want: ""}, {cache: func() (string, error) { return "", os.ErrNotExist }, want: ""},
 	} {
 		p := withCalibration(c.env)

@@ -248,7 +248,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"model": {"type": "Unigram", "vocab": [["a", -1.5], ["\ud83d\ude00", 0e2]], "unk_id": 0, "byte_fallback": true}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 1<<16 {
-			t.Skip()
+			return // its time would say nothing of the reader
 		}
 		tok, err := Parse("t", data, nil)
 		if err != nil {
