@@ -78,7 +78,7 @@ func (a *ahead) keep(t *aheadTarget, target *Target) {
 			continue
 		}
 		n := (missing + t.per - 1) / t.per
-		if _, err := a.r.Transport.Open(a.ctx, target.Wire, int(n), a.r.probe(target)); err != nil {
+		if _, err := a.r.Transport.Open(a.ctx, target.Wire, int(n), a.r.probe(target, true)); err != nil {
 			if a.r.Clock.Until(a.ctx, a.r.Clock.Now()+spareRetry) != nil {
 				return
 			}

@@ -21,11 +21,22 @@ type Plan struct {
 	Keep    wire.Keep     // KeepText where output tokens are counted by the client
 	// Streams is how many sessions share one HTTP/2 connection.
 	Streams int
+	// Reuse is what becomes of connections between requests. All but Pooled are for HTTP/1.1.
+	Reuse Reuse
 	// Seed is what arrivals, ramps and cancellations are drawn from.
 	Seed uint64
 	// DelayCap bounds the think time before a turn; 0 = no bound.
 	DelayCap time.Duration
 }
+
+// Reuse says which requests share a connection.
+type Reuse uint8
+
+const (
+	Pooled Reuse = iota // any, one after the other
+	Sticky              // those of one session, which nobody else's follow
+	Never               // none: each dials its own, which is part of its times
+)
 
 // Target is one endpoint address with what the prewarm asks of it.
 type Target struct {
@@ -140,9 +151,12 @@ func (ph *Phase) validate() error {
 // fewer requests at once than the plan wants to share a connection, and those beyond would wait on this side. latency is how long a request
 // takes, as far as it is known.
 func (p *Plan) connections(first *wire.ConnFacts, latency time.Duration) int {
+	if p.Reuse == Never {
+		return 0
+	}
 	n := 0
 	for i := range p.Phases {
-		n = max(n, p.Phases[i].atOnce(latency))
+		n = max(n, p.Phases[i].atOnce(latency, p.Reuse == Sticky))
 	}
 	// Sessions go round robin over the targets, but slow ones pile up: twice an even share, and never more than all.
 	if t := len(p.Targets); t > 1 {
@@ -168,7 +182,7 @@ func (p *Plan) streams(first *wire.ConnFacts) int {
 const openedAtFirst = 1024
 
 // atOnce is how many requests of the phase are in flight together, as far as that can be known before it.
-func (ph *Phase) atOnce(latency time.Duration) int {
+func (ph *Phase) atOnce(latency time.Duration, sticky bool) int {
 	n := ph.Concurrency
 	if ph.Arrivals.Mode != Closed {
 		need := spareConnections + ph.Arrivals.Users
@@ -179,8 +193,8 @@ func (ph *Phase) atOnce(latency time.Duration) int {
 			n = need
 		}
 	}
-	if ph.Cancel.Share > 0 {
-		n += spareConnections // a request that is cut takes its connection with it
+	if ph.Cancel.Share > 0 || sticky && ph.Arrivals.Mode == Closed {
+		n += spareConnections // a request that is cut, or a session that ends, takes its connection with it
 	}
 	if ph.Requests > 0 {
 		n = int(min(int64(n), ph.Requests))
@@ -189,6 +203,12 @@ func (ph *Phase) atOnce(latency time.Duration) int {
 		n = int(min(int64(n), ph.Sessions))
 	}
 	return n
+}
+
+// ahead reports whether connections are made ready ahead of need: where a phase's arrivals do not wait for answers, or sessions take theirs
+// with them.
+func (p *Plan) ahead() bool {
+	return p.Reuse == Sticky || p.Reuse == Pooled && p.open()
 }
 
 // open reports whether a phase's arrivals do not wait for answers.

@@ -74,13 +74,13 @@ func (r *run) prewarm(ctx context.Context, rep *PrewarmReport) error {
 	for i := range r.plan.Targets {
 		t, w := &r.plan.Targets[i], &rep.Targets[i]
 		n := r.plan.connections(&w.Connections[0], r.latency(w)) - 1
-		if r.plan.open() {
+		if r.plan.ahead() {
 			r.ahead.start(i, 1+max(n, 0), r.plan.streams(&w.Connections[0]))
 		}
 		if n <= 0 {
 			continue
 		}
-		facts, err := r.Transport.Open(ctx, t.Wire, n, r.probe(t))
+		facts, err := r.Transport.Open(ctx, t.Wire, n, r.probe(t, r.plan.open()))
 		w.Connections = append(w.Connections, facts...)
 		if err != nil {
 			return r.unlessStopped(&PrewarmError{URL: t.URL, Wire: asWire(err), Msg: fmt.Sprintf(
@@ -113,11 +113,13 @@ func (r *run) unlessStopped(err error) error {
 	return err
 }
 
-func (r *run) probe(t *Target) wire.Probe { return wire.Probe{Path: t.ProbePath} }
+func (r *run) probe(t *Target, spare bool) wire.Probe {
+	return wire.Probe{Path: t.ProbePath, Spare: spare}
+}
 
 func (r *run) warmTarget(ctx context.Context, i int, w *TargetWarmth) error {
 	t := &r.plan.Targets[i]
-	facts, err := r.Transport.Open(ctx, t.Wire, 1, r.probe(t))
+	facts, err := r.Transport.Open(ctx, t.Wire, 1, r.probe(t, false))
 	if err != nil {
 		return &PrewarmError{URL: t.URL, Wire: asWire(err), Msg: "no connection: " + reason(err) + "; " + connectHint(err)}
 	}

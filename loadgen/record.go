@@ -49,9 +49,9 @@ func fill(r *metrics.Record, c *wire.Call) {
 }
 
 // start is where a request's clock starts: at its first write where it had a ready connection, at the moment it was ready to go where it had
-// to dial or wait for a dial, or was sent again.
+// to dial or wait for a dial, by the plan's wish too, or was sent again.
 func start(f *wire.Facts) int64 {
-	if f.FirstWrite == 0 || f.Cold&(wire.Dialled|wire.Resent) != 0 {
+	if f.FirstWrite == 0 || !f.Reused || f.Cold&(wire.Dialled|wire.Resent) != 0 {
 		return f.Ready
 	}
 	return f.FirstWrite

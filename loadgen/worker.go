@@ -17,6 +17,7 @@ type worker struct {
 	done     chan struct{}
 	sessions chan assignment // of a pacer
 	permits  chan permit     // each has room for one
+	holds    bool            // a connection waits for its session's next turn
 	prefills bool            // its request holds a place among those without a first token
 	target   int             // of its session
 	ended    int64           // end of its session's turn before
@@ -125,6 +126,7 @@ func (w *worker) session(a assignment) bool {
 	}
 	var history []Message
 	w.call.Conn = 0
+	w.call.Lease = [...]wire.Lease{Pooled: wire.Pooled, Sticky: wire.Held, Never: wire.Single}[ph.plan.Reuse]
 	at := int64(0) // intended time of the turn before
 	for i := range a.turns {
 		turn := &sess.Turns[i]
@@ -139,12 +141,16 @@ func (w *worker) session(a assignment) bool {
 		if p.refused {
 			if i > 0 {
 				ph.giveUp(a.turns - i)
+				w.letGo()
 			}
 			return i > 0
 		}
 		at = p.at
 		w.issue(sess, turn, p, i+1 < a.turns && !sess.Complete)
 		if i+1 == a.turns {
+			if w.call.Lease == wire.Held {
+				w.call.Lease = wire.Final
+			}
 			a.sess, sess, turn = nil, nil, nil // thousands of prompts would else lie here until their answers end
 		}
 		w.exchange()
@@ -161,6 +167,15 @@ func (w *worker) session(a assignment) bool {
 		w.call.Conn = w.call.Facts.Conn.ID
 	}
 	return true
+}
+
+// letGo gives up the connection that is held for a session without another turn.
+func (w *worker) letGo() {
+	if w.holds {
+		w.holds = false
+		w.ph.Transport.Release(w.call.Target, w.call.Conn)
+		w.ph.ahead.down(w.target)
+	}
 }
 
 // await waits until a session's next turn may be sent; before is the intended time of the turn before it.
@@ -292,13 +307,17 @@ func (w *worker) exchange() {
 	began := ph.Clock.Now()
 	ph.gauge.add(began, 1)
 	ph.Progress.InFlight.Add(1)
-	ph.ahead.up(w.target)
+	if !w.holds {
+		ph.ahead.up(w.target)
+	}
 	w.gen.Store(ph.Transport.Start(c))
 	if ph.cut.Load() {
 		ph.Transport.Cancel(c, w.gen.Load(), ph.why)
 	}
 	<-w.done
-	ph.ahead.down(w.target)
+	if w.holds = c.Lease == wire.Held && c.Facts.Err == nil; !w.holds {
+		ph.ahead.down(w.target)
+	}
 	if w.prefills {
 		ph.run.prefill.release()
 	}

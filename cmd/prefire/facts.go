@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -251,6 +252,7 @@ func (b *bench) clientFacts(c metrics.ClientReport, verdicts []verdict) export.O
 		{Key: "transport", Value: b.health.Client},
 		{Key: "loops", Value: b.health.Loops},
 		{Key: "kernel_stamps", Value: b.health.KernelStamps},
+		{Key: "connection_reuse", Value: cmp.Or(b.cfg.Endpoint.Reuse, "pooled")},
 		{Key: "connections_dialled", Value: b.health.Dialled},
 		{Key: "probes", Value: b.health.Probes},
 		{Key: "stamps_outside_bounds", Value: b.health.StampFell},

@@ -122,3 +122,56 @@ func TestTooManyFailuresEndTheProgram(t *testing.T) {
 		t.Errorf("exit %d, %+v; want %d soon after the first failures\n%s", p.code, c, exitFailed, p.stderr)
 	}
 }
+
+// Where sessions have connections of their own, a session's turns are all on one, which no other session is on; where no connection is used
+// again, each request is the first on its own and begins before the dial. Neither is cold.
+func TestConnectionReuseStrategies(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		server fakellm.Options
+		args   []string
+	}{
+		{"reactor", fakellm.Options{}, []string{"--client", "auto"}},
+		{"portable", fakellm.Options{}, []string{"--client", "portable"}},
+		{"TLS", fakellm.Options{TLS: true}, nil},
+		{"a server that speaks HTTP/2 too", fakellm.Options{H2: true}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := serve(t, c.server)
+			run := func(more ...string) ([]record, map[string]fakellm.Entry) {
+				dir := t.TempDir()
+				must(t, profileArgs(s.URL(), dir, append(append(more, c.args...), "--concurrency", "3")...)...)
+				records := readRecords(t, dir)
+				if sum := readSummary(t, dir); len(records) != 12 || sum.Prefire.Cold.Count > 0 && more[1] == "never" {
+					t.Fatalf("%v: %d records, %d cold; want 12, none of them cold", more, len(records), sum.Prefire.Cold.Count)
+				}
+				return records, inferences(s, records)
+			}
+			records, log := run("--connection-reuse-strategy", "sticky-user-sessions", "--num-conversations", "4", "--session-turns-mean", "3")
+			conns, owners := map[string]int64{}, map[int64]string{}
+			for _, r := range records {
+				session, conn := r.Metadata.CorrelationID, log[r.Metadata.RequestID].Connection
+				if was, ok := conns[session]; ok && was != conn {
+					t.Errorf("session %s is on connections %d and %d", session, was, conn)
+				}
+				if was, ok := owners[conn]; ok && was != session {
+					t.Errorf("sessions %s and %s are both on connection %d", was, session, conn)
+				}
+				conns[session], owners[conn] = conn, session
+			}
+			if len(conns) != 4 || len(owners) != 4 {
+				t.Errorf("%d sessions on %d connections, want 4 on 4", len(conns), len(owners))
+			}
+			records, log = run("--connection-reuse-strategy", "never", "--request-count", "12")
+			for _, r := range records {
+				if e := log[r.Metadata.RequestID]; e.Use != 1 {
+					t.Errorf("request %s is number %d on its connection", r.Metadata.RequestID, e.Use)
+				}
+				if r.value("http_req_connection_reused") != 0 || r.value("http_req_connecting") <= 0 || r.value("time_to_first_token") <= r.value("http_req_connecting") {
+					t.Errorf("reused %v, connecting %v ms, TTFT %v ms: the dial is not in its TTFT", r.value("http_req_connection_reused"),
+						r.value("http_req_connecting"), r.value("time_to_first_token"))
+				}
+			}
+		})
+	}
+}

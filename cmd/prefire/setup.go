@@ -149,7 +149,8 @@ func fields(headers []config.KeyValue) []wire.Field {
 }
 
 func makePlan(cfg *config.Config, seed uint64, header *endpoint.Header, longest lengths, env func(string) (string, bool)) (loadgen.Plan, error) {
-	p := loadgen.Plan{Seed: seed, Timeout: cfg.Endpoint.Timeout, Keep: wire.KeepText, Streams: cfg.StreamsPerConn}
+	p := loadgen.Plan{Seed: seed, Timeout: cfg.Endpoint.Timeout, Keep: wire.KeepText, Streams: cfg.StreamsPerConn,
+		Reuse: map[string]loadgen.Reuse{"pooled": loadgen.Pooled, "sticky-user-sessions": loadgen.Sticky, "never": loadgen.Never}[cfg.Endpoint.Reuse]}
 	if cfg.Endpoint.ServerCounts { // where answers are the history of later turns, the engine keeps them all the same
 		p.Keep = wire.KeepNothing
 	}
@@ -241,6 +242,9 @@ func target(cfg *config.Config, base string, header *endpoint.Header, env func(s
 	w := &wire.Target{
 		Scheme: u.Scheme, Host: u.Host, Addr: u.Host, Path: u.RequestURI(), Header: header.Fixed, Streams: cfg.StreamsPerConn,
 		Protocol: map[string]wire.Protocol{"auto": wire.Auto, "1.1": wire.HTTP1, "2": wire.HTTP2, "h2c": wire.H2C}[cfg.Endpoint.HTTP],
+	}
+	if cfg.Endpoint.OwnConnections() && w.Protocol == wire.Auto {
+		w.Protocol = wire.HTTP1 // where requests do not share connections one after the other, they do not side by side
 	}
 	if u.Port() == "" {
 		w.Addr = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])

@@ -63,6 +63,7 @@ type Endpoint struct {
 	Extra           []KeyValue    // merged into every body; values are JSON values
 	Timeout         time.Duration // 0 = none
 	SessionHeader   string        // name of the field with the session's id; "" = the default
+	Reuse           string        // of connections: sticky-user-sessions or never; "" = pooled, as "pooled" is
 	LegacyMaxTokens bool
 	ServerCounts    bool   // --use-server-token-count
 	HTTP            string // auto | 1.1 | 2 | h2c
@@ -184,3 +185,9 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Msg }
+
+// OwnConnections reports whether sessions, or requests, have connections of their own.
+func (e *Endpoint) OwnConnections() bool { return e.Reuse != "" && e.Reuse != "pooled" }
+
+// reuseStrategies are the values of --connection-reuse-strategy, as aiperf spells them.
+func reuseStrategies() []string { return []string{"pooled", "never", "sticky-user-sessions"} }

@@ -239,6 +239,7 @@ func (d *decoder) endpoint(s *section, out *endpointDraft) {
 	out.legacy = e.truth("use_legacy_max_tokens")
 	out.serverCounts = e.truth("use_server_token_count")
 	out.session = e.text("session_header")
+	out.reuse = e.choice("connection_reuse", reuseStrategies(), nil)
 	out.control = e.control()
 	if v, where, ok := e.value("headers"); ok {
 		out.headers = d.headers(v, where)

@@ -50,6 +50,7 @@ type draft struct {
 type endpointDraft struct {
 	urls                            opt[[]string]
 	kind, path, apiKey, session     opt[string]
+	reuse                           opt[string]
 	timeout                         opt[float64]
 	streaming, legacy, serverCounts opt[bool]
 	headers, extra                  []KeyValue

@@ -72,6 +72,7 @@ func (e *endpointDraft) echo(c *Config) Map {
 	}
 	m = put(m, "timeout", e.timeout)
 	m = put(m, "streaming", e.streaming)
+	m = put(m, "connection_reuse", e.reuse)
 	m = put(m, "use_legacy_max_tokens", e.legacy)
 	m = put(m, "use_server_token_count", e.serverCounts)
 	if len(e.headers) > 0 {

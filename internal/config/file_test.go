@@ -156,7 +156,7 @@ benchmark:
 			Extra: []KeyValue{
 				{"n", int64(1)}, {"f", 1.5}, {"b", true}, {"z", nil}, {"s", "yes"}, {"l", []any{int64(1), Map{{"k", "v"}}}},
 			},
-			LegacyMaxTokens: true, ServerCounts: true,
+			LegacyMaxTokens: true, ServerCounts: true, Reuse: "pooled",
 		},
 		Dataset: Dataset{Name: "main", Entries: 7, Input: Length{Mean: 100, Stddev: 5}, Output: Length{Mean: 10, Stddev: 0}},
 		Phases: []Phase{

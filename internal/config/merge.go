@@ -136,6 +136,7 @@ func (all *flags) endpoint(e *endpointDraft) {
 	replace(&e.legacy, all.truth("use_legacy_max_tokens"))
 	replace(&e.serverCounts, all.truth("use_server_token_count"))
 	replace(&e.session, all.text("session_header"))
+	replace(&e.reuse, all.choice("connection_reuse_strategy"))
 	all.control(&e.control)
 	e.headers = all.merge("headers", e.headers, headers)
 	e.extra = all.merge("extra_inputs", e.extra, pairs)

@@ -109,6 +109,7 @@ func TestArguments(t *testing.T) {
 				}
 			}},
 		{"the other client", "--client|Reactor", func(c *Config) { c.Client = "reactor" }},
+		{"connections of each session's own", "--connection-reuse-strategy|Sticky_User-Sessions", func(c *Config) { c.Endpoint.Reuse = "sticky-user-sessions" }},
 		{"ours", "--client|portable|--http|1.1|--no-prewarm|--streams-per-connection|4", func(c *Config) {
 			c.Client, c.Endpoint.HTTP, c.Prewarm, c.StreamsPerConn = "portable", "1.1", false, 4
 		}},
@@ -119,7 +120,7 @@ func TestArguments(t *testing.T) {
 			c.Endpoint.HTTP, c.Endpoint.URLs = "2", []string{"https://h"}
 		}},
 		{"values of refused flags that change nothing",
-			"--connection-reuse-strategy|POOLED|--num-profile-runs|1|--export-level|records|--request-content-type|application/json|--fixed-schedule=no|" +
+			"--num-profile-runs|1|--export-level|records|--request-content-type|application/json|--fixed-schedule=no|" +
 				"--no-auto-plot|--open-loop-replay",
 			func(*Config) {}},
 		{"flags without a meaning here", "--workers-max|3|--zmq-dual-bind", func(c *Config) {

@@ -84,6 +84,11 @@ func (r *decoder) resolveEndpoint(d *draft) Endpoint {
 		Path: d.endpoint.path.v, Type: d.endpoint.kind.or("chat"), Streaming: d.endpoint.streaming.v, APIKey: d.endpoint.apiKey.v,
 		Headers: d.endpoint.headers, Extra: d.endpoint.extra, Timeout: duration(d.endpoint.timeout.or(defaultTimeout)),
 		SessionHeader: d.endpoint.session.v, LegacyMaxTokens: d.endpoint.legacy.v, ServerCounts: d.endpoint.serverCounts.v, HTTP: d.http.or("auto"),
+		Reuse: d.endpoint.reuse.v,
+	}
+	if e.OwnConnections() && (e.HTTP == "2" || e.HTTP == "h2c") {
+		r.problem(d.http.from, "Connections that are %s carry one request at a time, which HTTP/2 does not: drop %s, or use pooled.",
+			map[string]string{"never": "never used again", "sticky-user-sessions": "a session's own"}[e.Reuse], d.http.from)
 	}
 	urls := d.endpoint.urls
 	if !urls.ok {

@@ -50,10 +50,10 @@ func endpointKeys() keys {
 	return keys{
 		known: []string{
 			"urls", "url", "type", "path", "api_key", "timeout", "streaming", "headers", "extra", "use_legacy_max_tokens",
-			"use_server_token_count", "session_header", "wait_for_model_timeout", "wait_for_model_interval", "wait_for_model_mode", "reset_kv_cache", "server_profiler",
+			"use_server_token_count", "session_header", "connection_reuse", "wait_for_model_timeout", "wait_for_model_interval", "wait_for_model_mode", "reset_kv_cache", "server_profiler",
 		},
 		later: map[string][]string{
-			"url_strategy": {"round_robin"}, "transport": {"http"}, "connection_reuse": {"pooled"}, "per_chunk_usage": off(),
+			"url_strategy": {"round_robin"}, "transport": {"http"}, "per_chunk_usage": off(),
 			"template": nil, "download_video_content": off(), "request_content_type": {"application/json"},
 			"uuid_and_strip": off(),
 		},

@@ -103,6 +103,9 @@ func supportedFlags() []Flag {
 			Help: "Take input and output lengths from the server's usage; streamed requests then ask for it."},
 		{Field: "session_header", Names: []string{"--session-header"}, Group: gEndpoint, Kind: Text, Default: "X-Correlation-ID",
 			Help: "Name of the header field with the session's id."},
+		{Field: "connection_reuse_strategy", Names: []string{"--connection-reuse-strategy"}, Group: gEndpoint, Kind: Enum, Choices: reuseStrategies(),
+			Default: "pooled", Help: "pooled: any request takes any ready connection. sticky-user-sessions: each session has one of its own, closed at " +
+				"its end. never: each request dials its own, and its times begin before that. The latter two speak HTTP/1.1."},
 
 		{Field: "config_file", Names: []string{"--config", "-f"}, Group: gInput, Kind: Text,
 			Help: "YAML or JSON config file, schema 2.0 or the older dialect (datasets as a mapping). Flags override it."},

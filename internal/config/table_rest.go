@@ -7,7 +7,6 @@ const (
 	laterBaseten       = laterFlag + ": it is for baseten_trace files, which prefire does not read"
 	laterSweep         = laterFlag + ": run prefire once for each value"
 	laterTokenizer     = laterFlag
-	laterReuse         = laterFlag + ", which keeps its connections open"
 	laterGPU           = laterFlag + "; GPU telemetry is not collected"
 	laterServerMetrics = laterFlag + "; the server's /metrics are not collected"
 	laterPlot          = laterFlag + ": aiperf's own plot command reads prefire's files"
@@ -28,7 +27,6 @@ func aiperfRest() []Flag {
 		refused("url_selection_strategy", gEndpoint, laterFlag, "--url-strategy").same("round_robin"),
 		idle("transport", gEndpoint, "prefire always speaks HTTP", "--transport", "--transport-type").choices("http"),
 		refused("per_chunk_usage", gEndpoint, laterFlag, "--per-chunk-usage").boolean(),
-		refused("connection_reuse_strategy", gEndpoint, laterReuse, "--connection-reuse-strategy").same("pooled"),
 		refused("download_video_content", gEndpoint, neverMedia, "--download-video-content").boolean(),
 		refused("request_content_type", gEndpoint, laterFlag, "--request-content-type").same("application/json"),
 		refused("uuid_and_strip", gEndpoint, neverMedia, "--uuid-and-strip").boolean(),

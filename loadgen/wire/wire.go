@@ -223,6 +223,16 @@ const (
 	ByTimeout          // Timeout ran out
 )
 
+// Lease says whose a call's connection is, over HTTP/1.1; over HTTP/2, where requests share connections, it has no meaning.
+type Lease uint8
+
+const (
+	Pooled Lease = iota // any ready one, which others may have after the answer
+	Single              // one dialled for this call and closed after its answer: asked for, so that the call is not cold
+	Held                // a ready one, which nobody else gets after the answer: the session's next call names it, or Release closes it
+	Final               // as Held, and closed after the answer
+)
+
 // Call is one request and its answer. It is made once per worker and reused. It is the transport's from Start until Done.
 type Call struct {
 	Target      *Target
@@ -231,6 +241,7 @@ type Call struct {
 	Header      []Field // of this request, after Target.Header
 	Body        []byte
 	Conn        ConnID // 0 = any ready one; else the one of the turn before, if it still stands
+	Lease       Lease
 	Parser      Parser
 	Obs         Observer
 	Timeout     time.Duration // from ready; 0 = none
@@ -255,6 +266,9 @@ func (c *Call) Generation() uint32 { return c.gen.Load() }
 type Probe struct {
 	Path   string
 	Header []Field
+	// Spare: the connections that Open makes are beyond what the plan's sessions need. What the busiest moment so far has not needed of
+	// them is probed and replaced only as far as that stays under 5 % of the target's requests.
+	Spare bool
 }
 
 // Health is what a transport says of itself.
@@ -277,6 +291,8 @@ type Transport interface {
 	Start(c *Call) (gen uint32)
 	// Cancel ends c if it is still in generation gen. It is idempotent, and Done still comes.
 	Cancel(c *Call, gen uint32, why Cause)
+	// Release closes a connection that is held for a session without another turn. It does nothing where there is no such connection.
+	Release(t *Target, id ConnID)
 	Health() Health
 	// Close ends all calls and connections; after it no goroutine, descriptor or Call is held.
 	Close(ctx context.Context) error

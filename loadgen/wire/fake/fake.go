@@ -71,6 +71,7 @@ type Transport struct {
 	most    int
 	active  map[*wire.Call]*running
 	idle    []*conn
+	held    map[wire.ConnID]*conn // each waits for its session's next call
 	nextID  wire.ConnID
 	dialled int64
 	probes  int64
@@ -95,7 +96,9 @@ type running struct {
 }
 
 // New makes a transport.
-func New(o Options) *Transport { return &Transport{o: o, active: map[*wire.Call]*running{}} }
+func New(o Options) *Transport {
+	return &Transport{o: o, active: map[*wire.Call]*running{}, held: map[wire.ConnID]*conn{}}
+}
 
 // Started is how many calls have been started.
 func (t *Transport) Started() int64 { t.mu.Lock(); defer t.mu.Unlock(); return t.started }
@@ -208,6 +211,16 @@ func (t *Transport) Cancel(c *wire.Call, gen uint32, why wire.Cause) {
 	}
 }
 
+// Release closes a connection that is held for a session without another turn.
+func (t *Transport) Release(_ *wire.Target, id wire.ConnID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.held[id] != nil {
+		delete(t.held, id)
+		t.open--
+	}
+}
+
 // Health is what the transport says of itself.
 func (t *Transport) Health() wire.Health {
 	t.mu.Lock()
@@ -226,6 +239,7 @@ func (t *Transport) Close(ctx context.Context) error {
 		}
 	}
 	t.open, t.idle = 0, nil
+	clear(t.held)
 	t.mu.Unlock()
 	done := make(chan struct{})
 	go func() { t.work.Wait(); close(done) }()
@@ -243,6 +257,10 @@ func (t *Transport) take(id wire.ConnID, dialled bool, facts wire.ConnFacts) (c 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.replace(t.o.Clock.Now())
+	if c := t.held[id]; c != nil && !dialled {
+		delete(t.held, id)
+		return c, false
+	}
 	if i := len(t.idle) - 1; i >= 0 && !dialled {
 		for j, c := range t.idle {
 			if c.facts.ID == id {
@@ -325,7 +343,9 @@ func (t *Transport) play(ctx context.Context, c *wire.Call, r *running, a Answer
 	t.fell += int64(f.StampsFell)
 	switch {
 	case cn == nil || t.closed:
-	case err == nil:
+	case err == nil && c.Lease == wire.Held:
+		t.held[cn.facts.ID] = cn
+	case err == nil && c.Lease == wire.Pooled:
 		cn.since = t.o.Clock.Now()
 		t.idle = append(t.idle, cn)
 	default:
@@ -341,12 +361,15 @@ func (t *Transport) play(ctx context.Context, c *wire.Call, r *running, a Answer
 func (p *player) connect(a Answer) (*conn, error) {
 	c, f := p.c, &p.c.Facts
 	f.Attempts, f.Cold = 1, a.Cold
+	single := c.Lease == wire.Single
 	if a.Cold&wire.Resent != 0 {
 		f.Attempts = 2
 	}
 	facts := wire.ConnFacts{DialStart: p.at}
 	if a.Dial > 0 {
-		f.Cold |= wire.Dialled
+		if !single {
+			f.Cold |= wire.Dialled
+		}
 		if err := p.to(p.at + int64(a.Dial)); err != nil {
 			return nil, err
 		}
@@ -358,13 +381,13 @@ func (p *player) connect(a Answer) (*conn, error) {
 		}
 		f.Queued = int64(a.Queue)
 	}
-	cn, missing := p.t.take(c.Conn, a.Dial > 0, facts)
-	if missing {
+	cn, missing := p.t.take(c.Conn, a.Dial > 0 || single, facts)
+	if missing && !single {
 		f.Cold |= wire.Dialled
 	}
 	cn.uses++
 	f.Acquired, f.FirstWrite = p.at, p.at
-	f.Conn, f.ConnUse, f.Reused = cn.facts, cn.uses, a.Dial == 0 && !missing
+	f.Conn, f.ConnUse, f.Reused = cn.facts, cn.uses, a.Dial == 0 && !missing && !single
 	if a.Send > 0 {
 		if err := p.to(p.at + int64(a.Send)); err != nil {
 			return cn, err

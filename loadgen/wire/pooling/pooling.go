@@ -29,22 +29,73 @@ const (
 	IdleRace = time.Second
 )
 
+// Upkeep is what one pool may spend on connections that nobody may need.
+type Upkeep struct {
+	Kept   int // connections that the plan's sessions need, spares not counted
+	busy   int // connections in use
+	peak   int // the most at once
+	credit int // for spares, in hundredths of a probe
+}
+
+// One probe or dial of a spare is paid by 20 requests; credit from busier times is bounded.
+const (
+	spareCost   = 100
+	perRequest  = 5
+	creditLimit = OpenAtOnce * spareCost
+)
+
+// Take books a request that uses n more connections: 0 where it shares one.
+func (u *Upkeep) Take(n int) {
+	u.busy += n
+	u.peak = max(u.peak, u.busy)
+	u.credit = min(u.credit+perRequest, creditLimit)
+}
+
+// Give books the end of a use.
+func (u *Upkeep) Give(n int) { u.busy -= n }
+
+// Needed is how many idle connections are more than spares: with those in use, as many as the plan's sessions or the busiest moment took.
+func (u *Upkeep) Needed() int { return max(u.Kept, u.peak) - u.busy }
+
+// Spare pays for as many of n probes or dials of spares as there is credit for.
+func (u *Upkeep) Spare(n int) int {
+	n = min(n, u.credit/spareCost)
+	u.credit -= n * spareCost
+	return n
+}
+
+// Dials is how many of n missing connections to dial now, where have are idle or in the making.
+func (u *Upkeep) Dials(n, have int) int {
+	needed := min(max(u.Needed()-have, 0), n)
+	return needed + u.Spare(n-needed)
+}
+
+// Hold says whether a connection is some session's own.
+type Hold uint8
+
+const (
+	Shared   Hold = iota // no session's
+	Held                 // it waits for its session's next call
+	Released             // its session has ended while it was probed
+)
+
 // Missing is how many connections to dial where keep are to be had, there are have (in use and dialled ones counted), and own of those
 // that are being made ready are nobody's yet.
 func Missing(have, keep, own int) int { return max(min(keep-have, OpenAtOnce-own), 0) }
 
 // Keep goes through the idle connections, from the one used least lately, and says what becomes of each: those in again are to be probed,
-// the others stay idle. lastUsed is when one was used last; spare is how many there are beyond those to keep, which are left to the server's
-// idle limit; room is how many may be probed now.
-func Keep[C any](idle []C, lastUsed func(C) int64, now int64, spare, room int) (stay, again []C) {
+// the others stay idle. lastUsed is when one was used last; beyond is how many there are beyond those to keep, which are left to the server's
+// idle limit; room is how many may be probed now; u has the say over spares, which are those used least lately.
+func Keep[C any](idle []C, lastUsed func(C) int64, now int64, beyond, room int, u *Upkeep) (stay, again []C) {
 	stay = idle[:0]
-	for _, c := range idle {
+	spares := len(idle) - max(u.Needed(), 0)
+	for i, c := range idle {
 		long := time.Duration(now-lastUsed(c)) >= IdleProbe
 		switch {
-		case long && spare > 0:
-			spare--
+		case long && beyond > 0:
+			beyond--
 			stay = append(stay, c)
-		case long && room > 0:
+		case long && room > 0 && (i >= spares || u.Spare(1) == 1):
 			room--
 			again = append(again, c)
 		default:
@@ -70,11 +121,16 @@ func Unused(uses uint32) wire.Cold {
 	return 0
 }
 
-// Assign writes down which connection f's request goes out on, in which use of it; cold is what the connection adds.
-func (a *Attempts) Assign(f *wire.Facts, now int64, conn wire.ConnFacts, use uint32, cold wire.Cold) {
+// Assign writes down which connection c's request goes out on, in which use of it; cold is what the connection adds. A call that asked for
+// a connection of its own is not cold for having dialled it.
+func (a *Attempts) Assign(c *wire.Call, now int64, conn wire.ConnFacts, use uint32, cold wire.Cold) {
+	f := &c.Facts
+	f.Reused = cold&wire.Dialled == 0
+	if c.Lease == wire.Single {
+		cold &^= wire.Dialled
+	}
 	a.Cold |= cold
 	f.Acquired, f.Conn, f.ConnUse, f.Cold = now, conn, use, a.Cold
-	f.Reused = cold&wire.Dialled == 0
 	if a.Queued {
 		f.Queued = now - f.Ready
 	}

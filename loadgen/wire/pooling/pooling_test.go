@@ -36,11 +36,52 @@ func TestKeep(t *testing.T) {
 		{[]int64{long - 2, long - 1, long}, 0, 2, []int64{long - 2, long - 1}},
 		{[]int64{long, long}, 0, 0, nil},
 	} {
-		stay, again := Keep(slices.Clone(c.idle), func(at int64) int64 { return at }, now, c.spare, c.room)
+		stay, again := Keep(slices.Clone(c.idle), func(at int64) int64 { return at }, now, c.spare, c.room, &Upkeep{Kept: len(c.idle)})
 		both := slices.Sorted(slices.Values(slices.Concat(stay, again)))
 		if !slices.Equal(again, c.again) || !slices.Equal(both, c.idle) {
 			t.Errorf("%v, %d spare, room for %d: %v stay and %v are probed, want %v probed", c.idle, c.spare, c.room, stay, again, c.again)
 		}
+	}
+}
+
+// Spares are looked after for one in twenty requests; what the sessions or the busiest moment need is looked after always.
+func TestUpkeep(t *testing.T) {
+	const now = int64(time.Minute)
+	idle := make([]int64, 10) // all idle for long
+	var u Upkeep
+	for range 3 {
+		u.Take(1)
+	}
+	u.Give(3)
+	probed := func() int {
+		_, again := Keep(slices.Clone(idle), func(at int64) int64 { return at }, now, 0, OpenAtOnce, &u)
+		return len(again)
+	}
+	if n := probed(); n != 3 {
+		t.Errorf("after three requests at once, %d of 10 idle connections are probed, want 3", n)
+	}
+	for range 37 {
+		u.Take(1)
+		u.Give(1)
+	}
+	if n := probed(); n != 5 {
+		t.Errorf("after 40 requests, %d are probed, want 3 and 2 spares", n)
+	}
+	if n := probed(); n != 3 {
+		t.Errorf("the next time %d are probed, want 3: the credit is spent", n)
+	}
+	u.Kept = 6
+	if n := probed(); n != 6 {
+		t.Errorf("where the plan needs 6, %d are probed", n)
+	}
+	if n := u.Dials(8, 2); n != 4 {
+		t.Errorf("%d of 8 missing are dialled beside 2, want 4", n)
+	}
+	for range 100_000 {
+		u.Take(0)
+	}
+	if n := u.Spare(1000); n != OpenAtOnce {
+		t.Errorf("credit for %d spares, want at most %d", n, OpenAtOnce)
 	}
 }
 
@@ -49,7 +90,7 @@ func TestAttempts(t *testing.T) {
 	call.Begin(10)
 	f := &call.Facts
 	var a Attempts
-	a.Assign(f, 15, wire.ConnFacts{ID: 3}, 2, Unused(1))
+	a.Assign(call, 15, wire.ConnFacts{ID: 3}, 2, Unused(1))
 	if f.Acquired != 15 || f.Conn.ID != 3 || f.ConnUse != 2 || f.Cold != 0 || !f.Reused || f.Queued != 0 {
 		t.Errorf("on a used connection: %+v", *f)
 	}
@@ -70,12 +111,19 @@ func TestAttempts(t *testing.T) {
 		t.Errorf("sent again: %+v", *f)
 	}
 	a.Queued = true
-	a.Assign(f, 40, wire.ConnFacts{ID: 4}, 1, wire.Dialled)
+	a.Assign(call, 40, wire.ConnFacts{ID: 4}, 1, wire.Dialled)
 	if f.Cold != wire.Resent|wire.Dialled || f.Reused || f.Queued != 30 {
 		t.Errorf("on a dialled connection: %+v", *f)
 	}
 	if a.Again(call) {
 		t.Error("a request is sent a third time")
+	}
+	single := &wire.Call{Target: &wire.Target{}, Lease: wire.Single}
+	single.Begin(10)
+	var own Attempts
+	own.Assign(single, 40, wire.ConnFacts{ID: 5}, 1, wire.Dialled)
+	if f := &single.Facts; f.Cold != 0 || f.Reused {
+		t.Errorf("on a connection that it asked to be dialled: %+v", *f)
 	}
 	if Unused(0) != wire.FirstUse {
 		t.Error("the first use of a ready connection is not cold")

@@ -18,7 +18,7 @@ const (
 	inlineSend = 32 << 10 // what the socket's buffer takes at once; the rest is written beside the reading
 )
 
-// conn is one connection. Of its fields uses, lastUsed are guarded by Transport.mu; gone is set by whoever has the connection.
+// conn is one connection. Of its fields uses, lastUsed and hold are guarded by Transport.mu; gone is set by whoever has the connection.
 type conn struct {
 	t        *Transport
 	target   *wire.Target
@@ -27,6 +27,7 @@ type conn struct {
 	facts    wire.ConnFacts
 	uses     uint32
 	lastUsed int64
+	hold     pooling.Hold
 	gone     bool // the probe's answer closed it
 }
 

@@ -117,6 +117,33 @@ func TestKeeperKeepsConnectionsReady(t *testing.T) {
 	}
 }
 
+// A connection that is held for a session is probed again when it has been idle for long, and nobody else's meanwhile.
+func TestKeeperKeepsHeldConnections(t *testing.T) {
+	clock := newHandClock()
+	srv := wiretest.NewServer(t, wiretest.H1, func(int, string) wiretest.Reply { return wiretest.Reply{Parts: wiretest.Events(1)} })
+	tr := New(Options{Clock: clock})
+	defer tr.Close(t.Context())
+	if _, err := tr.Open(t.Context(), srv.Target, 1, wire.Probe{Path: "/health"}); err != nil {
+		t.Fatal(err)
+	}
+	w := wiretest.NewWatch(t, 1)
+	c := wiretest.NewCall(srv.Target, w, "{}")
+	c.Lease = wire.Held
+	tr.Start(c)
+	wiretest.Wait(t, "Done", w.Ended)
+	own := c.Facts.Conn.ID
+	clock.move(t, 3500*time.Millisecond)
+	eventually(t, "the second probe", func() bool { return tr.Health().Probes == 2 && ready(tr, srv.Target) == 0 })
+	c.Conn = own
+	tr.Start(c)
+	wiretest.Wait(t, "Done", w.Ended)
+	if f := &c.Facts; f.Err != nil || f.Cold != 0 || f.Conn.ID != own || f.ConnUse != 4 || srv.Conns() != 1 {
+		t.Errorf("%v, cold %d, connection %d of %d, use %d, %d connections", f.Err, f.Cold, f.Conn.ID, own, f.ConnUse, srv.Conns())
+	}
+	tr.Release(srv.Target, own)
+	eventually(t, "another in its place", func() bool { return ready(tr, srv.Target) == 1 && srv.Conns() == 2 })
+}
+
 // A dial that ends because nobody wants it any more says nothing of the server, and keeps no other dial waiting.
 func TestADialThatWasGivenUpIsNoFailure(t *testing.T) {
 	tr := New(Options{Clock: newHandClock(), Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -25,15 +25,17 @@ func (t *Transport) keepReady() {
 // to keep is left to the server's idle limit.
 func (p *pool) refresh() {
 	var dead []*conn
-	p.idle = slices.DeleteFunc(p.idle, func(c *conn) bool {
+	gone := func(c *conn) bool {
 		stale := c.stale()
 		if stale {
 			dead = append(dead, c)
 		}
 		return stale
-	})
+	}
+	p.idle, p.held = slices.DeleteFunc(p.idle, gone), slices.DeleteFunc(p.held, gone)
 	for _, c := range dead {
-		p.drop(c)
+		delete(p.conns, c.facts.ID)
+		c.abort()
 	}
 	now := p.t.o.Clock.Now()
 	busy := p.unowned()
@@ -42,19 +44,24 @@ func (p *pool) refresh() {
 		room = pooling.OpenAtOnce - busy
 	}
 	var again []*conn
-	p.idle, again = pooling.Keep(p.idle, func(c *conn) int64 { return c.lastUsed }, now, max(len(p.conns)-p.keep, 0), room)
+	lastUsed := func(c *conn) int64 { return c.lastUsed }
+	p.idle, again = pooling.Keep(p.idle, lastUsed, now, max(len(p.conns)-p.keep, 0), room, &p.upkeep)
+	var own []*conn
+	p.held, own = pooling.Keep(p.held, lastUsed, now, 0, room-len(again), &pooling.Upkeep{Kept: len(p.held)})
+	again = append(again, own...)
 	busy += len(again)
 	for _, c := range again {
 		p.probeAgain(c)
 	}
-	for _, c := range p.muxes {
-		if time.Duration(now-c.lastUsed) >= pooling.IdleProbe && c.mux.InFlight() == 0 && p.probe.Path != "" && busy < pooling.OpenAtOnce {
+	for i, c := range p.muxes {
+		if time.Duration(now-c.lastUsed) >= pooling.IdleProbe && c.mux.InFlight() == 0 && p.probe.Path != "" && busy < pooling.OpenAtOnce &&
+			(i < p.upkeep.Kept || p.upkeep.Spare(1) == 1) {
 			busy++
 			c.lastUsed = now
 			p.probeMux(c)
 		}
 	}
-	p.fill()
+	p.fillUp(p.upkeep.Dials)
 }
 
 // probeAgain probes an idle HTTP/1.1 connection, which is not to be had meanwhile.

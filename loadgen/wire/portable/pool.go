@@ -14,12 +14,14 @@ type pool struct {
 	t      *Transport
 	target *wire.Target
 	probe  wire.Probe
-	keep   int   // connections to have ready or in use; what Open was asked for
+	keep   int // connections to have ready or in use; what Open was asked for
+	upkeep pooling.Upkeep
 	pause  int64 // no dial of the pool's own before this time
 	shared bool  // the target is known to speak HTTP/2
 	carry  int   // how many requests its last HTTP/2 connection could carry when it was new; 0 = not known
 	conns  map[wire.ConnID]*conn
 	idle   []*conn // HTTP/1.1, the one used last at the end
+	held   []*conn // HTTP/1.1, each waits for its session's next call
 	muxes  []*conn // HTTP/2, those that take requests
 	preps  []*prep // connections being made ready
 	queue  []*request
@@ -48,6 +50,12 @@ func (p *pool) take(id wire.ConnID) *conn {
 	if best != nil {
 		return best
 	}
+	if c := p.conns[id]; c != nil && p.unhold(c) {
+		if !c.stale() {
+			return c
+		}
+		p.drop(c)
+	}
 	for len(p.idle) > 0 {
 		i := len(p.idle) - 1
 		if id != 0 {
@@ -69,6 +77,14 @@ func (p *pool) take(id wire.ConnID) *conn {
 // of HTTP/2 connections that were opened beforehand are taken it waits for one; where none were, nobody has said how many connections
 // there should be, and it dials: a request that waits for another's end is no load on the server.
 func (p *pool) place(r *request) {
+	if r.call.Lease == wire.Single {
+		p.dial(r)
+		return
+	}
+	if q := p.proving(r.call.Conn); q != nil {
+		q.owners = append(q.owners, r)
+		return
+	}
 	if c := p.take(r.call.Conn); c != nil {
 		r.assign(c, pooling.Unused(c.uses))
 		return
@@ -205,11 +221,18 @@ func (p *pool) ready(q *prep) {
 		case q.fresh:
 			r.assign(c, wire.Dialled)
 		default:
+			c.hold = pooling.Shared
 			r.Queued = true
 			r.assign(c, 0)
 		}
 	}
-	if c.mux == nil && len(q.owners) == 0 {
+	switch {
+	case c.mux != nil || len(q.owners) > 0:
+	case c.hold == pooling.Held:
+		p.held = append(p.held, c)
+	case c.hold == pooling.Released:
+		p.drop(c)
+	default:
 		p.idle = append(p.idle, c)
 	}
 	p.serve()
@@ -243,10 +266,54 @@ func (p *pool) addMux(c *conn) {
 	}
 }
 
-// give takes an HTTP/1.1 connection back after an answer that left it usable.
-func (p *pool) give(c *conn) {
+// give takes an HTTP/1.1 connection back after an answer to a call with that lease, which left it usable.
+func (p *pool) give(c *conn, lease wire.Lease) {
 	c.lastUsed = p.t.o.Clock.Now()
-	p.idle = append(p.idle, c)
+	switch lease {
+	case wire.Single, wire.Final:
+		p.drop(c)
+	case wire.Held:
+		c.hold = pooling.Held
+		p.held = append(p.held, c)
+	default:
+		p.idle = append(p.idle, c)
+	}
+}
+
+// unhold takes c out of those that wait for their sessions; false where it is not there.
+func (p *pool) unhold(c *conn) bool {
+	i := slices.Index(p.held, c)
+	if i < 0 {
+		return false
+	}
+	p.held = slices.Delete(p.held, i, i+1)
+	c.hold = pooling.Shared
+	return true
+}
+
+// proving is the probing of the connection of that name where it is held for its session; nil = it is not.
+func (p *pool) proving(id wire.ConnID) *prep {
+	c := p.conns[id]
+	if c == nil || c.hold != pooling.Held {
+		return nil
+	}
+	for _, q := range p.preps {
+		if q.conn == c && len(q.owners) == 0 {
+			return q
+		}
+	}
+	return nil
+}
+
+// release closes a connection that is held for a session which has ended; one that is being probed, after its probe.
+func (p *pool) release(id wire.ConnID) {
+	switch c := p.conns[id]; {
+	case c == nil || c.hold != pooling.Held:
+	case p.unhold(c):
+		p.drop(c)
+	default:
+		c.hold = pooling.Released
+	}
 }
 
 // drop closes a connection for good and has another made ready in its place.
@@ -263,7 +330,10 @@ func (p *pool) retire(c *conn) {
 }
 
 // fill dials what is missing of the connections to keep.
-func (p *pool) fill() {
+func (p *pool) fill() { p.fillUp(func(n, _ int) int { return n }) }
+
+// fillUp dials as many as most says, of n that are missing where have are idle or in the making.
+func (p *pool) fillUp(most func(n, have int) int) {
 	if p.t.closed || p.t.o.Clock.Now() < p.pause {
 		return
 	}
@@ -273,7 +343,7 @@ func (p *pool) fill() {
 			have++
 		}
 	}
-	for range pooling.Missing(have, p.keep, p.unowned()) {
+	for range most(pooling.Missing(have, p.keep, p.unowned()), len(p.idle)+p.unowned()) {
 		p.dial(nil)
 	}
 }

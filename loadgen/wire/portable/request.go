@@ -32,11 +32,13 @@ func (r *request) assign(c *conn, cold wire.Cold) {
 	now := r.t.o.Clock.Now()
 	c.uses++
 	r.conn = c
-	r.Assign(&r.call.Facts, now, c.facts, c.uses, cold)
+	r.Assign(r.call, now, c.facts, c.uses, cold)
 	if c.mux == nil {
+		r.pool.upkeep.Take(1)
 		r.t.work.Go(func() { r.run(c) })
 		return
 	}
+	r.pool.upkeep.Take(0)
 	c.lastUsed = now
 	err := c.mux.Do(r.call, func(o h2.Outcome) { r.left(c, o) })
 	if err == nil {
@@ -103,6 +105,7 @@ func (r *request) again(c *conn) bool {
 	}
 	r.conn = nil
 	if c.mux == nil {
+		r.pool.upkeep.Give(1)
 		r.pool.drop(c)
 	}
 	if r.call.Timeout > 0 && c.mux != nil {
@@ -207,6 +210,9 @@ func (r *request) close(c *conn, reusable bool) {
 		delete(t.active, r.call)
 	}
 	t.fell += int64(r.call.Facts.StampsFell)
+	if c != nil && c.mux == nil {
+		r.pool.upkeep.Give(1)
+	}
 	switch {
 	case c == nil:
 	case c.mux != nil:
@@ -215,7 +221,7 @@ func (r *request) close(c *conn, reusable bool) {
 			r.pool.serve()
 		}
 	case reusable && !t.closed:
-		r.pool.give(c)
+		r.pool.give(c, r.call.Lease)
 	default:
 		r.pool.drop(c)
 	}

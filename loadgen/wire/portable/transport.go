@@ -117,6 +117,9 @@ func (t *Transport) Open(ctx context.Context, target *wire.Target, n int, probe 
 	}
 	p.probe = probe
 	p.keep += n
+	if !probe.Spare {
+		p.upkeep.Kept += n
+	}
 	facts := make([]wire.ConnFacts, n)
 	for i, c := range conns {
 		facts[i] = c.facts
@@ -188,6 +191,15 @@ func (t *Transport) Cancel(c *wire.Call, gen uint32, why wire.Cause) {
 	}
 }
 
+// Release closes a connection that is held for a session without another turn.
+func (t *Transport) Release(target *wire.Target, id wire.ConnID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.pools[target]; p != nil {
+		p.release(id)
+	}
+}
+
 // Health is what the transport says of itself.
 func (t *Transport) Health() wire.Health {
 	t.mu.Lock()
@@ -213,7 +225,7 @@ func (t *Transport) Close(ctx context.Context) error {
 				c.abort()
 			}
 		}
-		p.conns, p.idle, p.muxes, p.keep = nil, nil, nil, 0
+		p.conns, p.idle, p.held, p.muxes, p.keep = nil, nil, nil, nil, 0
 	}
 	muxes := slices.Collect(maps.Keys(t.muxes))
 	t.mu.Unlock()

@@ -27,6 +27,7 @@ type conn struct {
 	timer timer // of a connect, a background probe, a write after its answer
 
 	lastUsed int64
+	hold     pooling.Hold
 	fresh    bool     // not ready yet since its dial
 	owner    *request // waits for it to be ready
 	opening  *opening // that it belongs to
@@ -323,15 +324,18 @@ func (c *conn) move(to *loop, o *op) {
 	l, p, call, gen := c.l, c.pool, o.call, o.gen
 	c.deregister()
 	delete(p.conns, c.facts.ID)
-	kept := p.keep > 0
+	kept, needed := p.keep > 0, p.upkeep.Kept > 0
 	if kept {
 		p.keep--
+	}
+	if needed {
+		p.upkeep.Kept--
 	}
 	l.count.open.Add(-1)
 	l.flight.Add(-1)
 	to.flight.Add(1)
 	probe := p.probe
-	if !to.post(op{do: func() { to.adopt(c, kept, probe, call, gen) }}) {
+	if !to.post(op{do: func() { to.adopt(c, kept, needed, probe, call, gen) }}) {
 		to.flight.Add(-1)
 		c.release()
 		l.hub.leave(c.facts.ID)
@@ -340,7 +344,7 @@ func (c *conn) move(to *loop, o *op) {
 }
 
 // adopt takes a connection of another loop, and begins the call on it.
-func (l *loop) adopt(c *conn, kept bool, probe wire.Probe, call *wire.Call, gen uint32) {
+func (l *loop) adopt(c *conn, kept, needed bool, probe wire.Probe, call *wire.Call, gen uint32) {
 	p := l.pool(call.Target)
 	c.l, c.pool = l, p
 	l.count.open.Add(1)
@@ -348,6 +352,9 @@ func (l *loop) adopt(c *conn, kept bool, probe wire.Probe, call *wire.Call, gen 
 		p.keep++
 		p.probe = probe
 		l.keepLooking()
+	}
+	if needed {
+		p.upkeep.Kept++
 	}
 	p.conns[c.facts.ID] = c
 	l.hub.settle(c.facts.ID, l)

@@ -83,10 +83,16 @@ func (h *hub) choose(c *wire.Call) (l *loop, seat bool) {
 	if len(loops) == 1 {
 		return loops[0], false
 	}
+	if c.Lease == wire.Single {
+		return lightest(loops), false
+	}
 	if c.Conn != 0 {
 		h.mu.Lock()
 		home := h.homes[c.Conn]
 		h.mu.Unlock()
+		if home != nil && c.Lease != wire.Pooled {
+			return home, false // a connection that is held is promised to nobody
+		}
 		if home != nil && h.seats(c.Target).take(home) {
 			return home, true
 		}

@@ -124,6 +124,58 @@ func TestKeeperKeepsConnectionsReady(t *testing.T) {
 	}
 }
 
+// A connection that is held for a session is probed again when it has been idle for long, and nobody else's meanwhile.
+func TestKeeperKeepsHeldConnections(t *testing.T) {
+	clock := &handClock{now: 1}
+	srv := wiretest.NewServer(t, wiretest.H1, answerOne)
+	tr := newTransport(t, Options{Clock: clock})
+	if _, err := tr.Open(t.Context(), srv.Target, 1, wire.Probe{Path: "/health"}); err != nil {
+		t.Fatal(err)
+	}
+	w := wiretest.NewWatch(t, 1)
+	c := wiretest.NewCall(srv.Target, w, "{}")
+	c.Lease = wire.Held
+	tr.Start(c)
+	wiretest.Wait(t, "Done", w.Ended)
+	own := c.Facts.Conn.ID
+	clock.move(tr, 3500*time.Millisecond)
+	eventually(t, "the second probe", func() bool { return tr.Health().Probes == 2 && ready(tr, srv.Target) == 0 })
+	c.Conn = own
+	tr.Start(c)
+	wiretest.Wait(t, "Done", w.Ended)
+	if f := &c.Facts; f.Err != nil || f.Cold != 0 || f.Conn.ID != own || f.ConnUse != 4 || srv.Conns() != 1 {
+		t.Errorf("%v, cold %d, connection %d of %d, use %d, %d connections", f.Err, f.Cold, f.Conn.ID, own, f.ConnUse, srv.Conns())
+	}
+	tr.Release(srv.Target, own)
+	eventually(t, "another in its place", func() bool { return ready(tr, srv.Target) == 1 && tr.Health().Dialled == 2 })
+}
+
+// Spares are not probed again while that would be more than one probe for twenty requests; those that the sessions need are.
+func TestSparesAreProbedForAShareOfTheRequests(t *testing.T) {
+	clock := &handClock{now: 1}
+	srv := wiretest.NewServer(t, wiretest.H1, answerOne)
+	tr := newTransport(t, Options{Clock: clock})
+	for spares, n := range map[bool]int{false: 2, true: 5} {
+		if _, err := tr.Open(t.Context(), srv.Target, n, wire.Probe{Path: "/health", Spare: spares}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clock.move(tr, 3500*time.Millisecond)
+	eventually(t, "the probes of the two that are needed", func() bool { return tr.Health().Probes == 9 && ready(tr, srv.Target) == 7 })
+	w := wiretest.NewWatch(t, 1)
+	c := wiretest.NewCall(srv.Target, w, "{}")
+	for range 40 {
+		tr.Start(c)
+		wiretest.Wait(t, "Done", w.Ended)
+	}
+	clock.move(tr, 500*time.Millisecond)
+	eventually(t, "the probes of two spares", func() bool { return tr.Health().Probes == 11 && ready(tr, srv.Target) == 7 })
+	clock.move(tr, 500*time.Millisecond)
+	if n := tr.Health().Probes; n != 11 || srv.Conns() != 7 {
+		t.Errorf("%d probes on %d connections, want 11 on 7", n, srv.Conns())
+	}
+}
+
 // A server that closes after each answer cannot be kept warm: every request dials, and nothing is dialled beside.
 func TestServerThatAlwaysCloses(t *testing.T) {
 	clock := &handClock{now: 1}

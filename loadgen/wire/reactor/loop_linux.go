@@ -338,6 +338,10 @@ func (l *loop) start(o *op) {
 		return
 	}
 	p := l.pool(c.Target)
+	if c.Lease == wire.Single || p.proving(c.Conn) != nil {
+		p.begin(l.begin(c, o.gen), nil)
+		return
+	}
 	ready := p.take(c.Conn, o.seat)
 	switch {
 	case ready != nil && ready.facts.ID != c.Conn && !ready.unread && !ready.unsent:

@@ -67,6 +67,9 @@ func (o *opening) commit() {
 	p := o.pool
 	p.probe = o.probe
 	p.keep += o.n
+	if !o.probe.Spare {
+		p.upkeep.Kept += o.n
+	}
 	for _, c := range o.conns {
 		o.facts = append(o.facts, c.facts)
 		p.add(c)

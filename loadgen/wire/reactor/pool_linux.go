@@ -15,10 +15,12 @@ type pool struct {
 	l      *loop
 	target *wire.Target
 	probe  wire.Probe
-	keep   int   // connections to have ready or in use; what Open was asked for
+	keep   int // connections to have ready or in use; what Open was asked for
+	upkeep pooling.Upkeep
 	pause  int64 // no dial of the pool's own before this time
 	conns  map[wire.ConnID]*conn
 	idle   []*conn       // ready, the one used last at the end
+	held   []*conn       // each waits for its session's next call
 	free   *atomic.Int64 // as many, less those that are promised
 	making []*conn       // dialled, or probed: those that requests may wait for
 }
@@ -28,6 +30,12 @@ type pool struct {
 func (p *pool) take(id wire.ConnID, seat bool) *conn {
 	if seat {
 		p.free.Add(1)
+	}
+	if c := p.conns[id]; c != nil && p.unhold(c) {
+		if !c.stale() {
+			return c
+		}
+		p.drop(c)
 	}
 	for len(p.idle) > 0 {
 		i := len(p.idle) - 1
@@ -74,6 +82,14 @@ func (p *pool) begin(r *request, c *conn) {
 func (p *pool) place(r *request, c *conn) {
 	if c != nil {
 		r.assign(c, pooling.Unused(c.uses))
+		return
+	}
+	if c := p.proving(r.call.Conn); c != nil {
+		c.owner = r
+		return
+	}
+	if r.call.Lease == wire.Single {
+		p.dial(r)
 		return
 	}
 	for _, c := range p.making {
@@ -174,11 +190,16 @@ func (p *pool) ready(c *conn) {
 	fresh, r := c.fresh, c.owner
 	c.fresh, c.owner = false, nil
 	switch {
+	case r == nil && c.hold == pooling.Held:
+		p.held = append(p.held, c)
+	case r == nil && c.hold == pooling.Released:
+		p.drop(c)
 	case r == nil:
 		p.addReady(c)
 	case fresh:
 		r.assign(c, wire.Dialled)
 	default:
+		c.hold = pooling.Shared
 		r.Queued = true
 		r.assign(c, 0)
 	}
@@ -204,14 +225,48 @@ func (p *pool) add(c *conn) {
 	p.addReady(c)
 }
 
-// give takes a connection back after an answer that left it usable.
-func (p *pool) give(c *conn) {
+// give takes a connection back after an answer to a call with that lease, which left it usable.
+func (p *pool) give(c *conn, lease wire.Lease) {
 	c.lastUsed = p.l.now()
-	if p.l.closed {
+	switch {
+	case p.l.closed, lease == wire.Single, lease == wire.Final:
 		p.drop(c)
-		return
+	case lease == wire.Held:
+		c.hold = pooling.Held
+		p.held = append(p.held, c)
+	default:
+		p.addReady(c)
 	}
-	p.addReady(c)
+}
+
+// unhold takes c out of those that wait for their sessions; false where it is not there.
+func (p *pool) unhold(c *conn) bool {
+	i := slices.Index(p.held, c)
+	if i < 0 {
+		return false
+	}
+	p.held = slices.Delete(p.held, i, i+1)
+	c.hold = pooling.Shared
+	return true
+}
+
+// proving is the connection of that name where it is held for its session and being probed; nil = it is not.
+func (p *pool) proving(id wire.ConnID) *conn {
+	if c := p.conns[id]; c != nil && c.hold == pooling.Held && c.owner == nil && slices.Contains(p.making, c) {
+		return c
+	}
+	return nil
+}
+
+// release closes a connection that is held for a session which has ended. One that is being probed again closes after it.
+func (p *pool) release(id wire.ConnID) {
+	switch c := p.conns[id]; {
+	case c == nil || c.hold != pooling.Held:
+	case p.unhold(c):
+		p.drop(c)
+	default:
+		c.hold = pooling.Released
+	}
 }
 
 // drop closes a connection for good and has another made ready in its place.
@@ -227,12 +282,16 @@ func (p *pool) gone(c *conn) {
 	if i := slices.Index(p.idle, c); i >= 0 {
 		p.unready(i)
 	}
+	p.unhold(c)
 	delete(p.conns, c.facts.ID)
 	c.close()
 }
 
 // fill dials what is missing of the connections to keep.
-func (p *pool) fill() {
+func (p *pool) fill() { p.fillUp(func(n, _ int) int { return n }) }
+
+// fillUp dials as many as most says, of n that are missing where have are idle or in the making.
+func (p *pool) fillUp(most func(n, have int) int) {
 	if p.l.closed || p.keep == 0 || p.l.now() < p.pause {
 		return
 	}
@@ -242,7 +301,7 @@ func (p *pool) fill() {
 			have++
 		}
 	}
-	for range pooling.Missing(have, p.keep, p.unowned()) {
+	for range most(pooling.Missing(have, p.keep, p.unowned()), len(p.idle)+p.unowned()) {
 		p.dial(nil)
 	}
 }
@@ -281,7 +340,7 @@ func (p *pool) shut() {
 		c.close()
 	}
 	p.free.Add(-int64(len(p.idle)))
-	p.making, p.idle = nil, nil
+	p.making, p.idle, p.held = nil, nil, nil
 	clear(p.conns)
 }
 
@@ -312,12 +371,16 @@ func (p *pool) refresh() {
 		room = pooling.OpenAtOnce - p.unowned()
 	}
 	var again []*conn
-	p.idle, again = pooling.Keep(p.idle, func(c *conn) int64 { return c.lastUsed }, now, spare, room)
+	lastUsed := func(c *conn) int64 { return c.lastUsed }
+	p.idle, again = pooling.Keep(p.idle, lastUsed, now, spare, room, &p.upkeep)
 	p.free.Add(-int64(len(again)))
+	var own []*conn
+	p.held, own = pooling.Keep(p.held, lastUsed, now, 0, room-len(again), &pooling.Upkeep{Kept: len(p.held)})
+	again = append(again, own...)
 	for _, c := range again {
 		p.making = append(p.making, c)
 		p.l.timers.set(&c.timer, now+int64(pooling.ProbeLimit))
 		c.ask(nil)
 	}
-	p.fill()
+	p.fillUp(p.upkeep.Dials)
 }

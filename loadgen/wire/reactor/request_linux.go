@@ -31,7 +31,8 @@ func newRequest(l *loop) *request {
 func (r *request) assign(c *conn, cold wire.Cold) {
 	c.uses++
 	r.conn = c
-	r.Assign(&r.call.Facts, r.l.now(), c.facts, c.uses, cold)
+	r.pool.upkeep.Take(1)
+	r.Assign(r.call, r.l.now(), c.facts, c.uses, cold)
 	c.ask(r)
 }
 
@@ -68,6 +69,7 @@ func (r *request) again(c *conn) bool {
 	r.l.timers.unset(&r.plan)
 	r.conn = nil
 	p := r.pool
+	p.upkeep.Give(1)
 	p.drop(c)
 	p.place(r, p.take(r.call.Conn, false))
 	return true
@@ -111,8 +113,9 @@ func (r *request) finish(c *conn, s wire.Stamp, e *wire.Error, keeps bool) {
 	r.Attempts = pooling.Attempts{}
 	l.spare = append(l.spare, r)
 	if c != nil {
+		p.upkeep.Give(1)
 		if keeps {
-			p.give(c)
+			p.give(c, call.Lease)
 		} else {
 			p.drop(c)
 		}

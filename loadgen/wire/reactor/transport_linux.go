@@ -92,6 +92,17 @@ func (t *Transport) Cancel(c *wire.Call, gen uint32, why wire.Cause) {
 	t.hub.cancel(op{kind: opCancel, call: c, gen: gen, why: why, at: t.hub.o.Clock.Now()})
 }
 
+// Release closes a connection that is held for a session without another turn.
+func (t *Transport) Release(target *wire.Target, id wire.ConnID) {
+	for _, l := range t.hub.loops() {
+		l.post(op{do: func() {
+			if p := l.pools[target]; p != nil {
+				p.release(id)
+			}
+		}})
+	}
+}
+
 // Health is what the transport says of itself.
 func (t *Transport) Health() wire.Health {
 	loops := t.hub.loops()

@@ -46,6 +46,7 @@ func Run(t *testing.T, s Setup) {
 	for name, f := range map[string]func(*testing.T, Setup){
 		"a stream": stream, "one answer": whole, "failures": failures, "timeout": timeout, "cancel after": cancelAfter,
 		"cancel": cancel, "reuse": reuse, "in flight": inFlight, "close": closing, "events of one read": oneRead, "first": firstOnly,
+		"a connection for one call": single, "a connection held": heldConn,
 	} {
 		t.Run(name, func(t *testing.T) { wrap(t, func(t *testing.T) { f(t, s) }) })
 	}
@@ -307,6 +308,77 @@ func reuse(t *testing.T, s Setup) {
 	same(t, "Open", h.Open, 2)
 	same(t, "Dialled", h.Dialled, int64(2))
 	same(t, "Probes", h.Probes, int64(2))
+}
+
+func single(t *testing.T, s Setup) {
+	r := s.New(t, func(n int, _ string) Reply { return Reply{Parts: Events(1)} })
+	defer r.close(t)
+	facts, err := r.Transport.Open(context.Background(), r.Target, 1, wire.Probe{Path: "/health"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if facts[0].Protocol != "HTTP/1.1" {
+		return
+	}
+	w := NewWatch(t, 4)
+	c := NewCall(r.Target, w, "{}")
+	c.Lease = wire.Single
+	seen := map[wire.ConnID]bool{facts[0].ID: true}
+	for range 3 {
+		do(t, r, w, c)
+		f := &c.Facts
+		if f.Err != nil {
+			t.Fatal(f.Err)
+		}
+		same(t, "a connection used before", seen[f.Conn.ID], false)
+		seen[f.Conn.ID] = true
+		same(t, "Cold", f.Cold, wire.Cold(0))
+		same(t, "Reused", f.Reused, false)
+		same(t, "ConnUse", f.ConnUse, uint32(1))
+		ordered(t, "Ready DialStart DialEnd FirstWrite", f.Ready, f.Conn.DialStart, f.Conn.DialEnd, f.FirstWrite)
+	}
+	same(t, "Open", r.Transport.Health().Open, 1)
+	same(t, "Dialled", r.Transport.Health().Dialled, int64(4))
+}
+
+func heldConn(t *testing.T, s Setup) {
+	r := s.New(t, func(n int, _ string) Reply { return Reply{Parts: Events(1)} })
+	defer r.close(t)
+	facts, err := r.Transport.Open(context.Background(), r.Target, 2, wire.Probe{Path: "/health"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if facts[0].Protocol != "HTTP/1.1" {
+		return
+	}
+	w := NewWatch(t, 4)
+	mine, other := NewCall(r.Target, w, "{}"), NewCall(r.Target, w, "{}")
+	mine.Lease = wire.Held
+	do(t, r, w, mine)
+	own := mine.Facts.Conn.ID
+	for range 2 {
+		do(t, r, w, other)
+		same(t, "another call gets the held connection", other.Facts.Conn.ID == own, false)
+		same(t, "Cold of the other", other.Facts.Cold, wire.Cold(0))
+		mine.Conn = own
+		do(t, r, w, mine)
+		same(t, "the session's own connection", mine.Facts.Conn.ID, own)
+		same(t, "Cold", mine.Facts.Cold, wire.Cold(0))
+	}
+	mine.Lease = wire.Final
+	do(t, r, w, mine)
+	same(t, "the last turn's connection", mine.Facts.Conn.ID, own)
+	mine.Lease = wire.Held
+	do(t, r, w, mine)
+	if next := mine.Facts.Conn.ID; next == own {
+		t.Error("a connection was used after its session's last call")
+	} else {
+		r.Transport.Release(r.Target, next)
+		r.Transport.Release(r.Target, next) // it is gone
+		mine.Conn = next
+		do(t, r, w, mine)
+		same(t, "a released connection is used again", mine.Facts.Conn.ID == next, false)
+	}
 }
 
 func inFlight(t *testing.T, s Setup) {
