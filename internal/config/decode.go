@@ -30,15 +30,19 @@ func decodeFile(file string, data []byte, env func(string) (string, bool)) (*dra
 	}
 	d.recognise(bench.value)
 	if d.dialect == Schema20 {
-		d.templates(root, "")
+		root = d.rendered(root)
 		if err := d.err(); err != nil {
 			return nil, err
 		}
+		bench = root.get("benchmark")
 	}
 	out := d.benchmark(bench.value)
 	out.dialect, out.file = d.dialect, file
 	s := d.section(root, "", envelopeKeys())
 	out.seed = s.whole("random_seed", atLeast(0))
+	if v, where, ok := s.value("variables"); ok && v.shape != isMap {
+		s.bad(v, where, "Input should be a valid dictionary: a mapping of names to values")
+	}
 	d.schemaVersion(s)
 	out.notices = d.notices
 	return out, d.err()
@@ -108,27 +112,6 @@ func (d *decoder) recognise(bench *node) {
 		d.notices = append(d.notices, fmt.Sprintf("%s is read in the older config dialect, because %s; sessions are concurrent sessions "+
 			"there.",
 			d.file, d.why))
-	}
-}
-
-// templates refuses what aiperf would hand to its template engine.
-func (d *decoder) templates(n *node, path string) {
-	switch n.shape {
-	case isString:
-		if strings.Contains(n.s, "{{") || strings.Contains(n.s, "{%") {
-			d.fail(n.line, n.col, path, "templates ({{ }} and {%% %%}) are not supported yet by this version of prefire; write the "+
-				"value itself. "+
-				"Found %s. (The file is read as schema 2.0, because %s; {{name}} is a variable of prompt_template.content in the older "+
-				"dialect alone, where datasets is a mapping.)", n.found(), d.why)
-		}
-	case isList:
-		for i, item := range n.list {
-			d.templates(item, fmt.Sprintf("%s.%d", path, i))
-		}
-	case isMap:
-		for _, e := range n.entries {
-			d.templates(e.value, join(path, e.key))
-		}
 	}
 }
 

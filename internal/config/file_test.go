@@ -435,12 +435,21 @@ func TestBadFiles(t *testing.T) {
 			"config dialect; this " +
 			"file is read as schema 2.0, because datasets is no mapping. Lengths are isl and osl here; or make datasets a mapping, as " +
 			"in the older dialect."},
-		{"a template in 2.0", edit(minimal(ok), "model: m", "model: \"{{ name }}\""), "run.yaml:3:10: benchmark.model: templates ({{ }} " +
-			"and {% %}) are not " +
-			"supported yet by this version of prefire; write the value itself. Found '{{ name }}' (a string). (The file is read as " +
-			"schema 2.0, because " +
-			"datasets is no mapping; {{name}} is a variable of prompt_template.content in the older dialect alone, where datasets is a " +
-			"mapping.)"},
+		{"a template in 2.0", edit(minimal(ok), "model: m", "model: \"{{ name }}\""),
+			"run.yaml:3:10: benchmark.model: Jinja2 template error at 'benchmark.model': 'name' is undefined."},
+		{"an open template", edit(minimal(ok), "model: m", "model: \"m{{ name\""),
+			"run.yaml:3:10: benchmark.model: Jinja2 template error at 'benchmark.model': unbalanced '{{' with no closing '}}' in template."},
+		{"a template of the older dialect in 2.0", edit(minimal(ok), "{isl: 8}", "{isl: 8, prompt_template: {content: \"{{ text }}\"}}"),
+			"run.yaml:5:48: benchmark.dataset.prompt_template.content: Jinja2 template error at 'benchmark.dataset.prompt_template.content': 'text' is " +
+				"undefined. The file is read as schema 2.0, because datasets is no mapping; {{name}} is a variable of prompt_template.content in the " +
+				"older dialect alone, where datasets is a mapping."},
+		{"variables in a circle", "variables: {c: 1, a: \"{{ b }}\", b: [\"{{ a + c }}\"]}\n" + minimal(ok),
+			"run.yaml:1:19: variables.a: Circular reference among variables: a, b. Each is made of another of them."},
+		{"variables that are none", "variables: [1]\n" + minimal(ok),
+			"run.yaml:1:12: variables: Input should be a valid dictionary: a mapping of names to values; found a list of 1."},
+		{"a refused filter", "variables: {x: \"{{ 3 | pprint }}\"}\n" + minimal(ok),
+			"run.yaml:1:16: variables.x: Jinja2 template error at 'variables.x': the filter 'pprint' is not supported by prefire, which has abs, count, " +
+				"d, default, float, int, length, lower, max, min, round, string, trim, upper."},
 		{"phases", minimal("phases:\n    - {type: concurrency, name: x y, kind: profiling, requests: 0, duration: 0, sessions: 0, " +
 			"concurrency: 0}\n" +
 			"    - {name: foo, type: foo}\n    - {name: foo2, requests: 3}\n    - {name: warmup, type: concurrency, kind: profiling, " +

@@ -45,6 +45,7 @@ func FuzzConfig(f *testing.F) {
 			"[{name: x, values: [a]}]}]\n" +
 			"    strategy: {type: fixed, input_tokens: 64, max_total_tokens: 99}\n  phases: {type: concurrency, sessions: 5, duration: " +
 			"3}\n",
+		"variables: {a: 3, b: \"{{ a * 2 }}\"}\n" + minimal("phases: {type: concurrency, requests: \"{{ b // a }}\"}"),
 		"a: &x {b: *x}\n<<: *x\n", "? [a]\n: b\n", "a: !!str 1\nb: !!binary x\nc: |\n  ${A:b}\n", "{\"benchmark\": {\"model\": null}}",
 		"%YAML 1.1\n---\na: b\n...\n",
 		"\xff\xfe", "a: \"\\x", "- - - ? : :", "a: {b: [c, {d: &e f, g: *e}]}",

@@ -9,8 +9,8 @@ func off() []string { return []string{"false"} }
 
 func envelopeKeys() keys {
 	return keys{
-		known: []string{"schema_version", "benchmark", "random_seed"},
-		later: map[string][]string{"sweep": nil, "multi_run": nil, "plot": nil, "variables": nil, "no_sweep_table": {"true", "false"}},
+		known: []string{"schema_version", "benchmark", "random_seed", "variables"},
+		later: map[string][]string{"sweep": nil, "multi_run": nil, "plot": nil, "no_sweep_table": {"true", "false"}},
 	}
 }
 
