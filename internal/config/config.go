@@ -182,6 +182,8 @@ type Artifacts struct {
 type Error struct {
 	Title string // as aiperf titles its box: Error, Error Running AIPerf System, Configuration Error
 	Msg   string
+	// Invalid says that the message is about values of a config file or the rules between them, each with its place.
+	Invalid bool
 }
 
 func (e *Error) Error() string { return e.Msg }

@@ -45,6 +45,9 @@ type draft struct {
 	streamsPerConn opt[int64]
 
 	notices []string
+
+	lint     bool     // the file is checked, not run
+	warnings []string // of the check
 }
 
 type endpointDraft struct {

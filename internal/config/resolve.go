@@ -138,8 +138,7 @@ func (r *decoder) resolveDataset(d *draft) Dataset {
 	case ds.isl.stddev.ok:
 		r.problem(ds.isl.stddev.from, "Field required: a stddev of the input length needs its mean (--isl).")
 	default:
-		r.problem(ds.at, "All synthetic data are disabled. Please enable at least one of prompt, image, audio, or video: give the "+
-			"dataset an isl, "+
+		r.warnOrRefuse(d, ds.at, "All synthetic data are disabled. Please enable at least one of prompt, image, audio, or video: give the dataset an isl, "+
 			"or pass --isl.")
 	}
 	if ds.osl.stddev.ok && !ds.osl.mean.ok {
