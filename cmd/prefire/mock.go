@@ -30,8 +30,8 @@ func mockCommand(p process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mock",
 		Short: "Serve a vLLM-like endpoint with exact, adjustable timing",
-		Long: `mock serves /v1/chat/completions, /v1/models, /tokenize, /detokenize, /health and /metrics as vLLM 0.32 does, without a model: the
-answer is plain words of one token each. The first token is due --ttft plus --prefill-per-token for each token of the prompt after the
+		Long: `mock serves /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models, /tokenize, /detokenize, /health and /metrics as vLLM 0.32
+does, without a model: the answer is plain words of one token each, or vectors of 64 numbers. The first token is due --ttft plus --prefill-per-token for each token of the prompt after the
 request's last byte arrived; each further token --itl later. Durations have a unit: 20us, 5ms, 1.5s, 2m.
 
 --log writes one JSON line for each request: when its last byte arrived (the kernel's stamp), on which connection, and for each part of

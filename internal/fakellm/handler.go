@@ -57,7 +57,11 @@ func (s *Server) handler() http.Handler {
 				x.answer(http.StatusOK, s.stats.appendText(nil, running, waiting))
 			})
 		case "/v1/chat/completions":
-			post(func() { s.chat(x) })
+			post(func() { s.infer(x, chats) })
+		case "/v1/completions":
+			post(func() { s.infer(x, completions) })
+		case "/v1/embeddings":
+			post(func() { s.infer(x, embeddings) })
 		case "/tokenize", "/detokenize":
 			v := s.vocabulary()
 			switch {

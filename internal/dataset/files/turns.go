@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"prefire/internal/orjson"
 	"prefire/loadgen"
 )
 
@@ -178,17 +177,8 @@ func message(role string, contents []string) loadgen.Message {
 	}
 	parts := slices.DeleteFunc(slices.Clone(contents), func(s string) bool { return s == "" })
 	m.Content = strings.Join(parts, " ")
-	if len(parts) == 0 {
-		return m
+	if len(parts) > 0 {
+		m.Texts = parts
 	}
-	m.JSON = append(append([]byte(`{"role":`), orjson.AppendString(nil, m.Role)...), `,"content":[`...)
-	for i, s := range parts {
-		if i > 0 {
-			m.JSON = append(m.JSON, ',')
-		}
-		m.JSON = append(append(m.JSON, `{"type":"text","text":`...), orjson.AppendString(nil, s)...)
-		m.JSON = append(m.JSON, '}')
-	}
-	m.JSON = append(m.JSON, "]}"...)
 	return m
 }

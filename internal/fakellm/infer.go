@@ -10,16 +10,16 @@ import (
 	"sync"
 )
 
-// chat answers a chat completion.
-func (s *Server) chat(x *exchange) {
-	j, bad := s.accept(x.r.Header.Get("Content-Type"), x.body)
+// infer answers an inference.
+func (s *Server) infer(x *exchange, a api) {
+	j, bad := s.accept(a, x.r.Header.Get("Content-Type"), x.body)
 	x.body = nil
 	if bad != nil {
 		x.fail(bad)
 		return
 	}
 	e := &x.entry
-	e.Model, e.PromptTokens, e.PromptSHA256 = j.model, j.prompt, hex.EncodeToString(j.hash[:])
+	e.Model, e.PromptTokens, e.PromptSHA256 = j.model, j.prompt(), hex.EncodeToString(j.hash[:])
 	ticket, inFlight, most := s.load.enter(s.o.Refuse != 0)
 	if ticket == nil {
 		s.stats.rejected()
@@ -42,24 +42,34 @@ func (s *Server) chat(x *exchange) {
 	}
 	p, err := s.schedule(x, j, ticket)
 	if err != nil {
-		s.stats.finished(reasonAbort, j.prompt, 0, 0)
+		s.finished(reasonAbort, j, 0, 0)
 		return
 	}
 	e.TTFTNS = p.first - x.begun
 	g := generation{x: x, j: j, p: p, shape: shape, ticket: ticket}
-	if j.stream {
+	switch {
+	case j.api == embeddings:
+		err = g.vectors()
+	case j.stream:
 		err = g.stream()
-	} else {
+	default:
 		err = g.whole()
 	}
-	e.OutputTokens = g.tokens
+	e.OutputTokens = g.tokens * len(j.prompts)
 	reason := shape.reason
 	if err == nil {
 		x.complete()
 	} else {
 		reason = reasonAbort
 	}
-	s.stats.finished(reason, j.prompt, g.tokens, float64(s.clock.Now()-x.begun)/1e9)
+	s.finished(reason, j, g.tokens, float64(s.clock.Now()-x.begun)/1e9)
+}
+
+// finished counts the end of a request: to vLLM's engine each of its prompts is one.
+func (s *Server) finished(reason string, j *job, tokens int, seconds float64) {
+	for _, prompt := range j.prompts {
+		s.stats.finished(reason, prompt, tokens, seconds)
+	}
 }
 
 // busy is the answer where there is no slot. 503 has vLLM's words; vLLM itself never answers 429, but gateways before it do.
@@ -107,8 +117,8 @@ func (s *Server) schedule(x *exchange, j *job, t *ticket) (*pace, error) {
 	start = s.cold.after(start, int64(s.o.ColdInference))
 	x.entry.StartNS = s.wall(start)
 	rng := rand.New(rand.NewPCG(s.o.Seed, binary.LittleEndian.Uint64(j.hash[:])))
-	ttft := float64(s.o.TTFT) + float64(j.prompt)*float64(s.o.PrefillPerToken)
-	if s.o.Knee > 0 && j.prompt >= s.o.Knee {
+	ttft := float64(s.o.TTFT) + float64(j.prompt())*float64(s.o.PrefillPerToken)
+	if s.o.Knee > 0 && j.prompt() >= s.o.Knee {
 		ttft *= s.o.KneeFactor
 	}
 	if s.o.Jitter > 0 {
@@ -143,7 +153,7 @@ type generation struct {
 	p      *pace
 	shape  *shape
 	ticket *ticket
-	tokens int // that have been sent, an end-of-sequence token counted
+	tokens int // that have been sent for each prompt, an end-of-sequence token counted
 	last   int64
 }
 
@@ -153,8 +163,8 @@ func (g *generation) next(ctx context.Context, k int) (int64, error) {
 	return due, g.x.s.alarm.wait(ctx, due)
 }
 
-// stream sends the answer as events: the role with the first token, a chunk for each step, the last of which carries the finish reason,
-// usage where it is asked for, and [DONE].
+// stream sends the answer as events: a chat's role with the first token, a chunk for each step of each prompt, the last of which carries the
+// finish reason, usage where it is asked for, and [DONE].
 func (g *generation) stream() error {
 	x, s, ctx := g.x, g.x.s, g.x.r.Context()
 	step := s.o.TokensPerChunk
@@ -171,14 +181,16 @@ func (g *generation) stream() error {
 			s.load.leave(g.ticket)
 		}
 		g.step(k, n)
-		if k == 0 {
+		if k == 0 && g.j.api == chats {
 			x.event(WriteRole, due, g.shape.role())
 		}
 		kind := WriteContent
 		if last {
 			kind = WriteFinish
 		}
-		x.event(kind, due, g.shape.content(s.words, k, n, last))
+		for choice := range g.j.prompts {
+			x.event(kind, due, g.shape.content(s.words, choice, k, n, last))
+		}
 		if x.err != nil {
 			return x.err
 		}
@@ -193,10 +205,12 @@ func (g *generation) stream() error {
 // step notes that n tokens from k on have been made.
 func (g *generation) step(k, n int) {
 	now := g.x.s.clock.Now()
-	if k == 0 {
-		g.x.s.stats.first(float64(now-g.x.begun)/1e9, g.j.prompt, n)
-	} else {
-		g.x.s.stats.next(float64(now-g.last)/1e9, n)
+	for _, prompt := range g.j.prompts {
+		if k == 0 {
+			g.x.s.stats.first(float64(now-g.x.begun)/1e9, prompt, n)
+		} else {
+			g.x.s.stats.next(float64(now-g.last)/1e9, n)
+		}
 	}
 	g.last, g.tokens = now, k+n
 }
@@ -217,6 +231,19 @@ func (g *generation) whole() error {
 			x.whole(due, g.shape.whole(s.words))
 		}
 	}
+	return x.err
+}
+
+// vectors sends the embeddings of all texts, when the prompt has been taken in.
+func (g *generation) vectors() error {
+	x, s := g.x, g.x.s
+	due, err := g.next(x.r.Context(), 0)
+	if err != nil {
+		return err
+	}
+	g.step(0, 0)
+	s.load.leave(g.ticket)
+	x.whole(due, g.shape.vectors())
 	return x.err
 }
 
