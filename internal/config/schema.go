@@ -54,7 +54,7 @@ func endpointKeys() keys {
 		},
 		later: map[string][]string{
 			"transport": {"http"},
-			"template": nil, "download_video_content": off(),
+			"template":  nil, "download_video_content": off(),
 			"uuid_and_strip": off(),
 		},
 	}

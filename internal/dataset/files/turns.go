@@ -182,3 +182,20 @@ func message(role string, contents []string) loadgen.Message {
 	}
 	return m
 }
+
+const oneText = "one text: this endpoint takes no conversation (--endpoint-type chat does)"
+
+// textsOnly refuses what an endpoint that takes texts cannot be sent.
+func (r *row) textsOnly() *RowError {
+	for i := range r.turns {
+		switch t := &r.turns[i]; {
+		case t.messages != nil:
+			return &RowError{Field: "messages", Found: fmt.Sprintf("%d messages", len(t.messages)), Want: oneText}
+		case t.tools != nil:
+			return &RowError{Field: "tools", Found: "tools", Want: oneText}
+		case t.raw == nil && len(r.turns) > 1:
+			return &RowError{Field: "turns", Found: fmt.Sprintf("%d turns", len(r.turns)), Want: oneText}
+		}
+	}
+	return nil
+}
