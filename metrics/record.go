@@ -134,8 +134,6 @@ type Record struct {
 	Reasoning    Count
 	RequestedOSL Count
 	Usage        Usage
-	// FirstTokens is how many tokens the server counted up to the first content event; known only where it says so in every event.
-	FirstTokens Count
 
 	HTTP        HTTP
 	Cold        Cold

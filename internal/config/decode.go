@@ -169,8 +169,7 @@ func (d *decoder) models(s *section, out *draft) {
 		first = v.list[0]
 	}
 	if _, isText := first.text(); isText || v.shape == isList && len(v.list) == 0 {
-		names := s.texts(key)
-		out.models.set(names.v, names.from)
+		out.models = s.texts(key)
 		return
 	}
 	m := d.section(v, where, modelsKeys())
@@ -185,8 +184,7 @@ func (d *decoder) models(s *section, out *draft) {
 		m.bad(items, where, "Input should be a valid list")
 		return
 	}
-	out.models.from = place
-	out.models.strategy = m.choice("strategy", modelStrategies(), nil)
+	var names []string
 	for i, item := range items.list {
 		one := d.section(item, fmt.Sprintf("%s.%d", where, i), modelKeys())
 		if item.shape != isMap {
@@ -196,12 +194,9 @@ func (d *decoder) models(s *section, out *draft) {
 		if !name.ok && one.entries["name"] == nil {
 			d.fail(item.line, item.col, join(one.path, "name"), "Field required.")
 		}
-		model := modelDraft{name: name.v}
-		if v, where, ok := one.value("weight"); ok {
-			model.weight = one.number(v, where, between(0, 1))
-		}
-		out.models.list = append(out.models.list, model)
+		names = append(names, name.v)
 	}
+	out.models = given(names, place)
 }
 
 func (d *decoder) endpoint(s *section, out *endpointDraft) {
@@ -219,16 +214,13 @@ func (d *decoder) endpoint(s *section, out *endpointDraft) {
 	if !out.urls.ok {
 		out.urls = e.texts("url")
 	}
-	out.kind = e.choice("type", endpointTypes(), usableEndpoints())
+	out.kind = e.choice("type", endpointTypes(), []string{"chat"})
 	out.path = e.text("path")
 	out.apiKey = e.text("api_key")
 	out.timeout = e.seconds("timeout", atLeast(0), false)
 	out.streaming = e.truth("streaming")
 	out.legacy = e.truth("use_legacy_max_tokens")
 	out.serverCounts = e.truth("use_server_token_count")
-	out.perChunk = e.truth("per_chunk_usage")
-	out.contentType = e.choice("request_content_type", contentTypes(), nil)
-	out.urlStrategy = e.choice("url_strategy", []string{RoundRobin}, nil)
 	out.session = e.text("session_header")
 	out.reuse = e.choice("connection_reuse", reuseStrategies(), nil)
 	out.control = e.control()

@@ -8,16 +8,12 @@ import (
 	"prefire/loadgen/wire"
 )
 
-// parser reads the answers of chats and completions. An event that is like the one before it is read by comparing; the usual shapes are
-// walked, without allocating; everything else goes to encoding/json. All three give the same result for any input.
+// parser reads chat answers. An event that is like the one before it is read by comparing; the usual shapes are walked, without allocating;
+// everything else goes to encoding/json. All three give the same result for any input.
 //
-// An answer whose object is missing or empty is read, for servers that leave it out; another object than the endpoint's own is Malformed: it
-// is another API's answer, whose text would be guessed at. A usage object counts in both cases. Of several choices a chat's first is read.
-// A completion's prompts have a choice each: a stream brings one in each event, and of a whole answer all are read.
-type parser struct {
-	kind Type
-	last repeat
-}
+// An answer whose object is missing or empty is read, for servers that leave it out; another object than chat.completion and
+// chat.completion.chunk is Malformed: it is another API's answer, whose text would be guessed at. A usage object counts in both cases.
+type parser struct{ last repeat }
 
 // Event reads one event of a stream. An event named error is a Fault whatever it holds.
 func (p *parser) Event(name, data []byte, d *wire.Delta) wire.Class {
@@ -34,40 +30,38 @@ func (p *parser) Event(name, data []byte, d *wire.Delta) wire.Class {
 	if class, ok := p.last.read(data, d); ok {
 		return class
 	}
-	class, ok := p.walk(data, false, d)
+	class, ok := walk(data, false, d)
 	if !ok {
 		d.Reset()
-		return p.decode(data, false, d)
+		return decode(data, false, d)
 	}
 	p.last.learn(data, class, d)
 	return class
 }
 
 // Body reads a whole answer.
-func (p *parser) Body(data []byte, d *wire.Delta) wire.Class {
+func (*parser) Body(data []byte, d *wire.Delta) wire.Class {
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
 	if len(data) == 0 {
 		return wire.Other
 	}
-	if class, ok := p.walk(data, true, d); ok {
+	if class, ok := walk(data, true, d); ok {
 		return class
 	}
 	d.Reset()
-	return p.decode(data, true, d)
+	return decode(data, true, d)
 }
 
 // answer holds the raw values of one answer; nil = not there. A later value of a key replaces an earlier one.
 type answer struct {
-	kind                                       Type
-	object, fault, named, message, code, usage []byte
-	choices                                    []byte // raw where it is not an array with an object in front, else nil
-	several                                    bool   // choices
-	finish, delta, whole, text                 []byte // of the first choice
+	object, fault, kind, message, code, usage []byte
+	choices                                   []byte // raw where it is not an array with an object in front, else nil
+	finish, delta, whole                      []byte // of the first choice
 }
 
 // walk reads an answer of the usual shape. ok is false where encoding/json has to.
-func (p *parser) walk(data []byte, whole bool, d *wire.Delta) (class wire.Class, ok bool) {
-	a := answer{kind: p.kind}
+func walk(data []byte, whole bool, d *wire.Delta) (class wire.Class, ok bool) {
+	var a answer
 	s := scan{p: data}
 	s.enter('{')
 	for first := true; !s.bad; {
@@ -85,7 +79,7 @@ func (p *parser) walk(data []byte, whole bool, d *wire.Delta) (class wire.Class,
 		case "error":
 			a.fault = s.value()
 		case "type":
-			a.named = s.value()
+			a.kind = s.value()
 		case "message":
 			a.message = s.value()
 		case "code":
@@ -102,7 +96,7 @@ func (p *parser) walk(data []byte, whole bool, d *wire.Delta) (class wire.Class,
 
 // choices takes the value of choices: the first one's fields, and nothing of the others.
 func (s *scan) choices(a *answer) {
-	a.choices, a.finish, a.delta, a.whole, a.text, a.several = nil, nil, nil, nil, nil, false
+	a.choices, a.finish, a.delta, a.whole = nil, nil, nil, nil
 	if s.peek() != '[' {
 		a.choices = s.value()
 		return
@@ -110,7 +104,6 @@ func (s *scan) choices(a *answer) {
 	s.i++
 	for n, first := 0, true; s.more(']', &first); n++ {
 		if n > 0 || s.peek() != '{' {
-			a.several = a.several || n > 0
 			if v := s.value(); n == 0 {
 				a.choices = v
 			}
@@ -130,8 +123,6 @@ func (s *scan) choices(a *answer) {
 				a.delta = s.value()
 			case "message":
 				a.whole = s.value()
-			case "text":
-				a.text = s.value()
 			case "finish_reason":
 				a.finish = s.value()
 			default:
@@ -148,9 +139,6 @@ func (a *answer) read(data []byte, whole bool, d *wire.Delta) (class wire.Class,
 	}
 	if isFault, ok := a.readFault(data, d); !ok || isFault {
 		return wire.Fault, ok
-	}
-	if a.kind == Completions {
-		return a.completion(whole, d)
 	}
 	part := a.delta
 	switch {
@@ -174,28 +162,6 @@ func (a *answer) read(data []byte, whole bool, d *wire.Delta) (class wire.Class,
 		if !readPart(part, d) {
 			return 0, false
 		}
-	}
-	if len(a.finish) > 2 && a.finish[0] == '"' {
-		d.Finish = text(a.finish, d)
-	}
-	return classOf(d), true
-}
-
-// completion is read for the answer of a completion.
-func (a *answer) completion(whole bool, d *wire.Delta) (class wire.Class, ok bool) {
-	switch string(a.object) {
-	case "", "null", `""`, `"text_completion"`, `"completion"`:
-	default:
-		return wire.Malformed, true
-	}
-	switch {
-	case !absent(a.choices):
-		return wire.Malformed, true
-	case whole && a.several || !absent(a.text) && a.text[0] != '"':
-		return 0, false
-	}
-	if isText(a.text) {
-		d.Content = text(a.text, d)
 	}
 	if len(a.finish) > 2 && a.finish[0] == '"' {
 		d.Finish = text(a.finish, d)
@@ -241,10 +207,10 @@ func (a *answer) readFault(data []byte, d *wire.Delta) (isFault, ok bool) {
 }
 
 func (a *answer) namedError(data []byte, d *wire.Delta) (isFault, ok bool) {
-	if bytes.IndexByte(a.object, '\\') >= 0 || bytes.IndexByte(a.named, '\\') >= 0 {
+	if bytes.IndexByte(a.object, '\\') >= 0 || bytes.IndexByte(a.kind, '\\') >= 0 {
 		return false, false
 	}
-	if string(a.object) != `"error"` && string(a.named) != `"error"` {
+	if string(a.object) != `"error"` && string(a.kind) != `"error"` {
 		return false, true
 	}
 	if d.Message = data; isText(a.message) {
