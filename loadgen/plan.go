@@ -25,6 +25,8 @@ type Plan struct {
 	Reuse Reuse
 	// Seed is what arrivals, ramps and cancellations are drawn from.
 	Seed uint64
+	// FirstUsage says that the usage in an answer's first content event counts that event's tokens.
+	FirstUsage bool
 	// DelayCap bounds the think time before a turn; 0 = no bound.
 	DelayCap time.Duration
 }
@@ -98,6 +100,8 @@ type Prewarm struct {
 	// to the target; an error ends the run. ctx ends when the run is stopped. nil = nobody asks.
 	Learn func(ctx context.Context, ours, server metrics.Count) (again bool, err error)
 	Model string // the run's own
+	// Others are the run's further models. Each gets a throwaway of its own.
+	Others []string
 	// Input and Output are the longest prompt (client count) and the output limit of the run, for the check against the model's
 	// context; 0 = not known, not checked.
 	Input, Output int

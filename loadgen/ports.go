@@ -15,8 +15,11 @@ import (
 type Message struct {
 	Role    string
 	Content string
-	// JSON, where it is not nil, is the whole message as it is sent: content in parts, tool calls. Content is then the text in it, one space
-	// between the parts, by which its tokens are counted. Nobody changes its bytes.
+	// Texts, where it is not nil, are the parts of the content, each a text of its own. Content is then all of them, one space between, by
+	// which tokens are counted.
+	Texts []string `json:",omitempty"`
+	// JSON, where it is not nil, is the whole message as it is sent: tool calls, content of any kind. Content is then the text in it, as with
+	// Texts. Nobody changes its bytes.
 	JSON []byte `json:",omitempty"`
 }
 
@@ -29,6 +32,7 @@ type Field struct {
 // Turn is one request's worth of a session: the messages it adds, and what it asks for.
 type Turn struct {
 	Messages  []Message
+	Model     string        // that is asked; "" = the endpoint's own
 	MaxTokens int           // output limit asked of the server; 0 = none
 	Input     metrics.Count // client count of the text of the turn's own messages, where the source already knows it
 	Delay     time.Duration // think time before this turn; none for turn 0

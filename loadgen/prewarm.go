@@ -127,39 +127,58 @@ func (r *run) warmTarget(ctx context.Context, i int, w *TargetWarmth) error {
 	if err := r.models(ctx, t, w); err != nil {
 		return err
 	}
-	for try := 1; try <= prewarmTries; try++ {
-		inf, status, err := r.infer(ctx, t)
+	proven, err := r.prove(ctx, t, w, r.plan.Prewarm.Model, r.plan.Prewarm.Learn)
+	for _, model := range r.plan.Prewarm.Others {
 		if err != nil {
-			return &PrewarmError{URL: t.URL, Msg: err.Error()}
+			return err
+		}
+		var too bool
+		too, err = r.prove(ctx, t, w, model, nil)
+		proven = proven && too
+	}
+	if w.Proven = proven; proven {
+		r.warm[i].Store(true)
+	}
+	return err
+}
+
+// learn is Prewarm.Learn.
+type learn = func(ctx context.Context, ours, server metrics.Count) (again bool, err error)
+
+// prove sends throwaways to one model until one has succeeded, and reports whether one has.
+func (r *run) prove(ctx context.Context, t *Target, w *TargetWarmth, model string, learn learn) (proven bool, err error) {
+	for try := 1; try <= prewarmTries; try++ {
+		inf, status, err := r.infer(ctx, t, model)
+		if err != nil {
+			return false, &PrewarmError{URL: t.URL, Msg: err.Error()}
 		}
 		w.Inferences = append(w.Inferences, inf)
 		if inf.Err == nil {
-			w.Proven = true
-			r.warm[i].Store(true)
+			proven = true
 			again := false
-			if learn := r.plan.Prewarm.Learn; learn != nil {
+			if learn != nil {
 				if again, err = learn(ctx, inf.Input, inf.Server); err != nil {
-					return &PrewarmError{URL: t.URL, Msg: err.Error()}
+					return true, &PrewarmError{URL: t.URL, Msg: err.Error()}
 				}
 			}
 			if !again || try == prewarmTries {
-				return r.fits(t, w, &inf)
+				return true, r.fits(t, w, model, &inf)
 			}
 			continue
 		}
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return proven, ctx.Err()
 		}
-		if fatal := r.refused(t, w, &inf, status); fatal != nil {
-			return fatal
+		if fatal := r.refused(t, w, model, &inf, status); fatal != nil {
+			return proven, fatal
 		}
 		if try < prewarmTries {
 			if err := r.Clock.Until(ctx, r.Clock.Now()+int64(try)*retryPause); err != nil {
-				return err
+				return proven, err
 			}
 		}
 	}
-	return nil
+	return proven, nil
 }
 
 // retryPause is the wait before the second try of a throwaway; before the third it is twice as long.
@@ -167,7 +186,7 @@ const retryPause = 500_000_000
 
 // refused reports what ends the run: an answer that every request of the run would get too. A busy or broken server (429, 5xx, a broken or
 // empty stream, a timeout) is none of these.
-func (r *run) refused(t *Target, w *TargetWarmth, inf *Inference, status int) error {
+func (r *run) refused(t *Target, w *TargetWarmth, model string, inf *Inference, status int) error {
 	pw := &r.plan.Prewarm
 	said, msg := inf.Err.Message, ""
 	path, _, _ := strings.Cut(t.Wire.Path, "?") // a query may hold a key
@@ -178,14 +197,14 @@ func (r *run) refused(t *Target, w *TargetWarmth, inf *Inference, status int) er
 		if limit, asked, ok := pw.ContextFigures(said); ok {
 			return &PrewarmError{URL: t.URL, Msg: fmt.Sprintf(
 				"the context of model %q is too small: a prompt of %d tokens by our count, with %d output tokens for the throwaway, is %d tokens at least by the server's own count "+
-					"(its chat template in it), and max_model_len is %d; %s; the server said: %s", pw.Model, inf.Input.N, pw.MaxTokens, asked, limit, contextHint, said)}
+					"(its chat template in it), and max_model_len is %d; %s; the server said: %s", model, inf.Input.N, pw.MaxTokens, asked, limit, contextHint, said)}
 		}
 	}
 	switch {
 	case status == 401 || status == 403:
 		msg = "check --api-key"
 	case status == 404:
-		msg = fmt.Sprintf("check --model (%q was asked for%s) and the path (%s)", pw.Model, listed(w.Listed), path)
+		msg = fmt.Sprintf("check --model (%q was asked for%s) and the path (%s)", model, listed(w.Listed), path)
 	case status >= 300 && status < 400:
 		msg = "redirects are not followed: give the final address with --url"
 	case status >= 400 && status < 500 && status != 429 && status != 408:
@@ -212,7 +231,7 @@ func listed(ids []string) string {
 }
 
 // fits checks the run's longest request against the model's context, by the server's own count: the throwaway's usage gives the ratio.
-func (r *run) fits(t *Target, w *TargetWarmth, inf *Inference) error {
+func (r *run) fits(t *Target, w *TargetWarmth, model string, inf *Inference) error {
 	pw := &r.plan.Prewarm
 	if w.MaxModelLen == 0 || pw.Input == 0 || !inf.Server.Known || !inf.Input.Known || inf.Input.N == 0 {
 		return nil
@@ -224,7 +243,7 @@ func (r *run) fits(t *Target, w *TargetWarmth, inf *Inference) error {
 	return &PrewarmError{URL: t.URL, Msg: fmt.Sprintf(
 		"the context of model %q is too small: a prompt of %d tokens by our count is %d by the server's own (its chat template in it), with %d output tokens %d in all, "+
 			"and max_model_len is %d; %s",
-		pw.Model, pw.Input, prompt, pw.Output, prompt+int64(pw.Output), w.MaxModelLen, contextHint)}
+		model, pw.Input, prompt, pw.Output, prompt+int64(pw.Output), w.MaxModelLen, contextHint)}
 }
 
 // models asks for the model list. Whatever goes wrong with it is no reason not to run: the throwaway decides.
@@ -243,23 +262,26 @@ func (r *run) models(ctx context.Context, t *Target, w *TargetWarmth) error {
 	if err != nil {
 		return nil
 	}
+	pw := &r.plan.Prewarm
 	for _, m := range list {
 		w.Listed = append(w.Listed, m.ID)
-		if m.ID == r.plan.Prewarm.Model {
+		asked := m.ID == pw.Model || slices.Contains(pw.Others, m.ID)
+		if asked && m.MaxLen > 0 && (w.MaxModelLen == 0 || m.MaxLen < w.MaxModelLen) { // the smallest is where a prompt may not fit
 			w.MaxModelLen = m.MaxLen
 		}
 	}
 	return nil
 }
 
-// infer sends one throwaway inference. err is set where no prompt could be made.
-func (r *run) infer(ctx context.Context, t *Target) (inf Inference, status int, err error) {
+// infer sends one throwaway inference to a model. err is set where no prompt could be made.
+func (r *run) infer(ctx context.Context, t *Target, model string) (inf Inference, status int, err error) {
 	sess, err := r.Source.Next(ctx, Stream{Kind: metrics.Warmup, Phase: -1})
 	if err != nil {
 		return inf, 0, fmt.Errorf("no prompt for the throwaway inference: %w", err)
 	}
 	turn := sess.Turns[0]
 	turn.MaxTokens = r.plan.Prewarm.MaxTokens
+	turn.Model = model
 	body, err := r.Endpoint.AppendBody(nil, &turn, nil)
 	if err != nil {
 		return inf, 0, fmt.Errorf("no body for the throwaway inference: %w", err)

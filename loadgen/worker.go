@@ -342,6 +342,11 @@ func (w *worker) exchange() {
 			r.Usage = u
 		}
 	}
+	if ph.plan.FirstUsage && len(c.FirstUsage) > 0 {
+		if u, ok := ph.Endpoint.Usage(c.FirstUsage); ok {
+			r.FirstTokens = u.Completion
+		}
+	}
 	out, reason := texts(c, w.out, w.reason)
 	if reason != nil {
 		w.out, w.reason = out, reason

@@ -15,6 +15,7 @@ type Options struct {
 	ServerCounts bool // token counts are the server's; the UsageDiff metrics are dropped
 	IncludeCold  bool // cold requests stay in the latency sets
 	OpenLoop     bool // arrivals do not wait for answers; without it the OpenLoop metrics are dropped
+	NoTokens     bool // answers are no tokens; the Produced metrics are dropped
 	// ExactCap is how many values of one metric are kept for exact percentiles; 0 means DefaultExactCap.
 	ExactCap int
 	// HDR keeps a histogram of every latency and per-user rate from the first value on. All metrics get one past ExactCap.
@@ -25,7 +26,7 @@ type Options struct {
 func (o Options) Table() []*Def {
 	var defs []*Def
 	for _, d := range Table() {
-		if d.Has(StreamOnly) && !o.Streaming || d.Has(UsageDiff) && o.ServerCounts || d.Has(OpenLoop) && !o.OpenLoop {
+		if d.Has(StreamOnly) && !o.Streaming || d.Has(UsageDiff) && o.ServerCounts || d.Has(OpenLoop) && !o.OpenLoop || d.Has(Produced) && o.NoTokens {
 			continue
 		}
 		defs = append(defs, d)

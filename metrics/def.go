@@ -51,6 +51,7 @@ const (
 	Integer                        // values are whole numbers, written without a point in JSONL
 	Internal                       // computed, not exported
 	OpenLoop                       // runs whose arrivals do not wait for answers only
+	Produced                       // of answers that are tokens only
 )
 
 // Group is the console table a metric belongs to.

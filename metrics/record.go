@@ -134,6 +134,8 @@ type Record struct {
 	Reasoning    Count
 	RequestedOSL Count
 	Usage        Usage
+	// FirstTokens is how many tokens the server counted up to the first content event; known only where it says so in every event.
+	FirstTokens Count
 
 	HTTP        HTTP
 	Cold        Cold

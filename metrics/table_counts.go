@@ -44,11 +44,11 @@ func countDefs() []*Def {
 				"their durations. The rates do not divide by it: they divide by the phase's own duration."}),
 		rate(Def{Tag: "request_throughput", Header: "Request Throughput", Unit: RequestsPerSec, Group: Main, Order: 900,
 			Derive: rateOf("request_count"), Doc: "Valid requests / phase duration, per second."}),
-		rate(Def{Tag: "output_token_throughput", Header: "Output Token Throughput", Unit: TokensPerSec, Group: Main, Order: 800,
+		rate(Def{Tag: "output_token_throughput", Header: "Output Token Throughput", Unit: TokensPerSec, Flags: Produced, Group: Main, Order: 800,
 			Derive: rateOf("total_osl"), Doc: "Total output sequence length / phase duration, in tokens per second."}),
 		rate(Def{Tag: "input_token_throughput", Header: "Input Token Throughput", Unit: TokensPerSec, Group: Main, Order: 805,
 			Derive: rateOf("total_isl"), Doc: "Total input sequence length / phase duration, in tokens per second."}),
-		rate(Def{Tag: "total_token_throughput", Header: "Total Token Throughput", Unit: TokensPerSec, Derive: totalRate,
+		rate(Def{Tag: "total_token_throughput", Header: "Total Token Throughput", Unit: TokensPerSec, Flags: Produced, Derive: totalRate,
 			Doc: "Total input and output sequence lengths / phase duration, in tokens per second."}),
 	}
 }

@@ -35,7 +35,8 @@ func latencyDefs() []*Def {
 			Value: func(r *Record) (float64, bool) { return between(r.First, r.Last) },
 			Doc:   "From the first content event to the last, in ms: request latency less time to first token; 0 for a single event."}),
 		ms(Def{Tag: "inter_token_latency", Header: "Inter Token Latency", Flags: StreamOnly, Group: Main, Order: 400, Value: itl,
-			Doc: "(Request latency − time to first token) / (output sequence length − 1), in ms a token: the average gap of one request. " +
+			Doc: "(Request latency − time to first token) / (output sequence length − tokens of the first event), in ms a token: the average gap of one request. " +
+				"The first event's tokens count as 1, unless --per-chunk-usage makes the server say how many they are. " +
 				"Absent below 2 tokens, and where all tokens came in one event or one read, for then no gap was measured."}),
 		ms(Def{Tag: "inter_chunk_latency", Header: "Inter Chunk Latency", Shape: PerGap, Flags: StreamOnly, List: gaps,
 			Doc: "The gaps between consecutive content events, in ms; the statistics are over the gaps of all requests. A gap between two " +
@@ -43,7 +44,7 @@ func latencyDefs() []*Def {
 		perUser(Def{Tag: "output_token_throughput_per_user", Header: "Output Token Throughput Per User", Flags: StreamOnly, Group: Main,
 			Order: 500, Value: outputPerUser,
 			Doc: "1 / inter token latency, in tokens per second: how fast one request's tokens come once the first is there."}),
-		perUser(Def{Tag: "e2e_output_token_throughput", Header: "E2E Output Token Throughput", Group: Main, Order: 510, Value: e2eOutput,
+		perUser(Def{Tag: "e2e_output_token_throughput", Header: "E2E Output Token Throughput", Flags: Produced, Group: Main, Order: 510, Value: e2eOutput,
 			Doc: "Output sequence length / request latency, in tokens per second: one request's tokens over its whole time, prefill counted."}),
 		perUser(Def{Tag: "prefill_throughput_per_user", Header: "Prefill Throughput Per User", Flags: StreamOnly, Value: prefill,
 			Doc: "Input sequence length / time to first token, in tokens per second: how fast one request's prompt was taken in, queueing " +
@@ -60,7 +61,22 @@ func itl(r *Record) (float64, bool) {
 	if !ok || !ok2 || n < 2 || d == 0 {
 		return 0, false
 	}
-	return d / (n - 1), true
+	first, _ := r.FirstChunk()
+	return d / (n - float64(first)), true
+}
+
+// FirstChunk is how many of the answer's tokens came in its first content event: what the server said of it, else 1. It reports false where
+// what the server said cannot be: none, or all of an answer.
+func (r *Record) FirstChunk() (tokens int64, ok bool) {
+	n, _ := osl(r)
+	switch k := r.FirstTokens; {
+	case !k.Known:
+		return 1, true
+	case k.N < 1 || float64(k.N) >= n:
+		return 1, false
+	default:
+		return k.N, true
+	}
 }
 
 func outputPerUser(r *Record) (float64, bool) {

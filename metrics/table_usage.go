@@ -28,17 +28,17 @@ func usageFields() []usageField {
 			func(u *Usage) Count { return u.PromptAudio }, "prompt tokens of audio"},
 		{"usage_tool_use_prompt_tokens", "Usage Tool Use Prompt Tokens", 1030, 2030, 0,
 			func(u *Usage) Count { return u.ToolUsePrompt }, "prompt tokens of tool use"},
-		{"usage_completion_tokens", "Usage Completion Tokens", 1100, 2100, LargerBetter,
+		{"usage_completion_tokens", "Usage Completion Tokens", 1100, 2100, LargerBetter | Produced,
 			func(u *Usage) Count { return u.Completion }, "tokens of the answer, reasoning counted"},
-		{"usage_reasoning_tokens", "Usage Reasoning Tokens", 1110, 2110, LargerBetter,
+		{"usage_reasoning_tokens", "Usage Reasoning Tokens", 1110, 2110, LargerBetter | Produced,
 			func(u *Usage) Count { return u.Reasoning }, "tokens of the answer's reasoning"},
-		{"usage_completion_audio_tokens", "Usage Completion Audio Tokens", 1120, 2120, LargerBetter,
+		{"usage_completion_audio_tokens", "Usage Completion Audio Tokens", 1120, 2120, LargerBetter | Produced,
 			func(u *Usage) Count { return u.CompletionAudio }, "tokens of audio in the answer"},
-		{"usage_accepted_prediction_tokens", "Usage Accepted Prediction Tokens", 1130, 2130, LargerBetter,
+		{"usage_accepted_prediction_tokens", "Usage Accepted Prediction Tokens", 1130, 2130, LargerBetter | Produced,
 			func(u *Usage) Count { return u.AcceptedPrediction }, "predicted tokens that the server took"},
-		{"usage_rejected_prediction_tokens", "Usage Rejected Prediction Tokens", 1140, 2140, 0,
+		{"usage_rejected_prediction_tokens", "Usage Rejected Prediction Tokens", 1140, 2140, Produced,
 			func(u *Usage) Count { return u.RejectedPredict }, "predicted tokens that the server did not take"},
-		{"usage_total_tokens", "Usage Total Tokens", 1200, 2200, LargerBetter,
+		{"usage_total_tokens", "Usage Total Tokens", 1200, 2200, LargerBetter | Produced,
 			func(u *Usage) Count { return u.Total }, "tokens of prompt and answer together"},
 	}
 }
@@ -51,16 +51,16 @@ func usageDefs() []*Def {
 			Value: func(r *Record) (float64, bool) { return known(f.count(&r.Usage)) },
 			Doc:   "What the server's usage says: " + f.doc + ". Absent where it does not say."}))
 	}
-	diff := func(tag, header, what string, value func(*Record) (float64, bool)) *Def {
-		return row(Def{Tag: tag, Header: header, Unit: Percent, Flags: UsageDiff, Value: value,
+	diff := func(tag, header, what string, f Flags, value func(*Record) (float64, bool)) *Def {
+		return row(Def{Tag: tag, Header: header, Unit: Percent, Flags: UsageDiff | f, Value: value,
 			Doc: "100 · |server's − client's| / client's count of " + what + ", in %; absent where the client counts 0."})
 	}
 	return append(defs,
-		diff("usage_prompt_tokens_diff_pct", "Usage Prompt Diff %", "prompt tokens", promptDiff),
-		diff("usage_completion_tokens_diff_pct", "Usage Completion Diff %", "output tokens, reasoning included,", completionDiff),
-		diff("usage_reasoning_tokens_diff_pct", "Usage Reasoning Diff %", "reasoning tokens", reasoningDiff),
+		diff("usage_prompt_tokens_diff_pct", "Usage Prompt Diff %", "prompt tokens", 0, promptDiff),
+		diff("usage_completion_tokens_diff_pct", "Usage Completion Diff %", "output tokens, reasoning included,", Produced, completionDiff),
+		diff("usage_reasoning_tokens_diff_pct", "Usage Reasoning Diff %", "reasoning tokens", Produced, reasoningDiff),
 		row(Def{Tag: "usage_discrepancy_count", Header: "Usage Discrepancy Count", Unit: Requests, Shape: Aggregate,
-			Flags: UsageDiff | NotInRecord, Value: discrepant,
+			Flags: UsageDiff | NotInRecord | Produced, Value: discrepant,
 			Doc: "Requests where the server's and the client's count of prompt, output or reasoning tokens differ by more than 10 %."}))
 }
 

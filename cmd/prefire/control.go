@@ -76,7 +76,7 @@ func (x *controls) before(ctx context.Context, stop <-chan struct{}) error {
 	e := &x.b.cfg.Endpoint
 	if w := &e.Wait; w.Timeout > 0 {
 		x.began = x.b.clock.Now()
-		err := x.client.Wait(ctx, &control.Readiness{Models: w.Mode != "inference", Inference: w.Mode != "models", Model: x.b.cfg.Models[0],
+		err := x.client.Wait(ctx, &control.Readiness{Models: w.Mode != "inference", Inference: w.Mode != "models", Names: x.b.cfg.Models, Type: x.b.load.kind,
 			Timeout: w.Timeout, Interval: w.Interval}, x.servers)
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"prefire/internal/config"
+	"prefire/internal/endpoint"
 	"prefire/internal/export"
 	"prefire/loadgen"
 	"prefire/metrics"
@@ -45,6 +46,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		{Key: "client", Value: b.clientFacts(client, verdicts)},
 	}
 	r.Screen = export.Screen{
+		Title:   title(b.load.kind),
 		Version: version(),
 		Seed:    fmt.Sprintf("%d (%s)", seed, source),
 		Counts:  counts,
@@ -56,6 +58,14 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		Notices: slices.Concat(b.notices(counts, cold, verdicts), b.promptNotices(prompts), b.control.notices()),
 		Files:   b.files(),
 	}
+}
+
+// title is aiperf's name for the tables of an endpoint's metrics; "" = the usual one.
+func title(kind endpoint.Type) string {
+	if kind == endpoint.Embeddings {
+		return "Embeddings Metrics"
+	}
+	return ""
 }
 
 // value lets a tagged struct stand in an export.Object.
@@ -117,12 +127,12 @@ func (b *bench) prewarmFacts(sum *loadgen.Summary) export.Object {
 	o = append(o, export.Field{Key: "duration_ms", Value: span(sum.Prewarm.Start, sum.Prewarm.End)})
 	var targets []any
 	for i := range sum.Prewarm.Targets {
-		targets = append(targets, targetFacts(&sum.Prewarm.Targets[i]))
+		targets = append(targets, targetFacts(&sum.Prewarm.Targets[i], b.options.Streaming))
 	}
 	return append(o, export.Field{Key: "targets", Value: targets})
 }
 
-func targetFacts(t *loadgen.TargetWarmth) export.Object {
+func targetFacts(t *loadgen.TargetWarmth, streaming bool) export.Object {
 	o := export.Object{{Key: "url", Value: t.URL}, {Key: "proven_warm", Value: t.Proven}}
 	if t.MaxModelLen > 0 {
 		o = append(o, export.Field{Key: "max_model_len", Value: t.MaxModelLen})
@@ -131,7 +141,7 @@ func targetFacts(t *loadgen.TargetWarmth) export.Object {
 	for i := range t.Inferences {
 		inf := &t.Inferences[i]
 		f := export.Object{}
-		if inf.TTFT != 0 {
+		if inf.TTFT != 0 && streaming {
 			f = append(f, export.Field{Key: "time_to_first_token_ms", Value: ms(inf.TTFT)})
 		}
 		f = append(f, export.Field{Key: "request_latency_ms", Value: ms(inf.Latency)})

@@ -180,7 +180,7 @@ func benchmark(p process, cfg *config.Config, command string) (*outcome, error) 
 		command: command,
 		dir:     export.Dir{FS: export.Disk{}, Path: cfg.Artifacts.Dir, Names: export.NewNames(cfg.Artifacts.Prefix)}}
 	b.secrets = export.NewRedactor(secrets(cfg)...)
-	b.options = metrics.Options{Streaming: l.chat.Streaming(), ServerCounts: cfg.Endpoint.ServerCounts, IncludeCold: cfg.IncludeCold, OpenLoop: openLoop(&l.plan), HDR: true}
+	b.options = metrics.Options{Streaming: l.api.Streaming(), NoTokens: !l.kind.HasTokens(), ServerCounts: cfg.Endpoint.ServerCounts, IncludeCold: cfg.IncludeCold, OpenLoop: openLoop(&l.plan), HDR: true}
 	return b.execute()
 }
 
@@ -197,7 +197,7 @@ func secrets(cfg *config.Config) []string {
 
 func (b *bench) execute() (*outcome, error) {
 	count := b.load.tokens.Count
-	if b.cfg.Endpoint.ServerCounts || b.load.server != nil {
+	if b.cfg.Endpoint.ServerCounts || b.load.server != nil || b.options.NoTokens {
 		count = nil
 	}
 	transport, err := b.transport()
@@ -219,7 +219,7 @@ func (b *bench) execute() (*outcome, error) {
 	stop, ctx, release := b.listen()
 	defer release()
 	sum, err := b.control.run(ctx, stop, loadgen.Deps{
-		Clock: b.clock, Transport: transport, Source: b.load.source, Endpoint: b.load.chat, Sink: b.sink,
+		Clock: b.clock, Transport: transport, Source: b.load.sessions, Endpoint: b.load.api, Sink: b.sink,
 		NewID: uuid.NewString, Header: b.load.header.AppendIDs, Progress: b.prog, Stop: stop,
 		OnPhase: b.onPhase,
 	})

@@ -148,7 +148,7 @@ const steady = 4
 func (g *promptGap) isTemplate() bool { return g.n > 0 && g.least >= 0 && g.most-g.least <= steady }
 
 // cause says what the gap most likely comes from; "" where there is none.
-func (g *promptGap) cause(counted bool) string {
+func (g *promptGap) cause(counted, chat bool) string {
 	tokens := fmt.Sprintf("%d tokens", g.least)
 	if g.most != g.least {
 		tokens = fmt.Sprintf("%d to %d tokens", g.least, g.most)
@@ -163,6 +163,8 @@ func (g *promptGap) cause(counted bool) string {
 			"from request to request, or the server's tokenizer is another one", tokens)
 	case g.least == 1 && g.most == 1:
 		return "the server counts 1 token more of every prompt: most likely a token that begins each text (BOS); --apply-chat-template has it in the input length"
+	case g.isTemplate() && !chat:
+		return fmt.Sprintf("the server counts %s more of a request than ours: most likely what its tokenizer puts around a text (BOS, EOS)", tokens)
 	case g.isTemplate():
 		return fmt.Sprintf("the server counts %s more of a prompt than ours: most likely its chat template; --apply-chat-template has them in the input length", tokens)
 	default:
@@ -185,6 +187,7 @@ func (b *bench) promptFacts(s dataset.Stats) export.Object {
 	t, g := &b.load.template, &b.sink.gap
 	o = append(o, export.Field{Key: "template_counted", Value: t.counted && t.measured})
 	switch {
+	case !b.load.kind.Converses(): // there is no template
 	case t.counted && t.measured:
 		o = append(o, export.Field{Key: "template_tokens", Value: t.tokens}, export.Field{Key: "template_source", Value: "the server's count of the prewarm's inference"})
 	case g.isTemplate():
@@ -216,6 +219,10 @@ const reuseTolerance = 0.05
 // promptNotices says what of the prompts is not as a reader would take it to be.
 func (b *bench) promptNotices(s dataset.Stats) []string {
 	var out []string
+	if n := b.sink.misjudged; n > 0 {
+		out = append(out, fmt.Sprintf("in %d answers the usage of the first chunk is none of its tokens, or all of the answer's: their ITL divides by all tokens but one, as without "+
+			"--per-chunk-usage", n))
+	}
 	if s.Repeated > 0 {
 		out = append(out, fmt.Sprintf("%d prompts were sent before in this run: the server may have answered them from its prefix cache", s.Repeated))
 	}
@@ -223,7 +230,7 @@ func (b *bench) promptNotices(s dataset.Stats) []string {
 		out = append(out, notice)
 	}
 	t, g := &b.load.template, &b.sink.gap
-	if cause := g.cause(t.counted); cause != "" {
+	if cause := g.cause(t.counted, b.load.kind.Converses()); cause != "" {
 		out = append(out, cause)
 	} else if t.missed != 0 {
 		out = append(out, fmt.Sprintf("the prewarm's second prompt was %+d tokens off by the server's count, though its chat template was in the length", t.missed))

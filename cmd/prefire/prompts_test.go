@@ -272,7 +272,7 @@ func TestGapCauses(t *testing.T) {
 		{gap(100, 110, 1000, 1100), false, "the server counts 1.100 tokens for each of ours (0 less to 100 more of a prompt): its tokenizer is another one"},
 		{gap(100, 90, 100, 95), false, "the server counts 0.925 tokens for each of ours (10 less to 0 more of a prompt): its tokenizer is another one"},
 	} {
-		if got := c.gap.cause(c.counted); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+		if got := c.gap.cause(c.counted, true); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%+v: %q, want %q", *c.gap, got, c.want)
 		}
 	}

@@ -82,8 +82,8 @@ func TestTheReadmesCommandsWork(t *testing.T) {
 			ran++
 		}
 	}
-	if ran != 6 {
-		t.Errorf("%d blocks were run here, want 6: does the README still have them?", ran)
+	if ran != 7 {
+		t.Errorf("%d blocks were run here, want 7: does the README still have them?", ran)
 	}
 	if sum := readSummary(t, filepath.Join(dir, "results", "first")); sum.Requests.Avg != 100 || sum.ISL.Avg != 1024 || sum.OSL.Avg != 128 {
 		t.Errorf("the first run has %v requests of %v and %v tokens, want 100, 1024, 128", sum.Requests.Avg, sum.ISL.Avg, sum.OSL.Avg)
@@ -100,6 +100,9 @@ func TestTheReadmesCommandsWork(t *testing.T) {
 	}
 	if sum := readSummary(t, filepath.Join(dir, "results", "trace")); sum.Requests.Avg != 2 || sum.ISL.Avg != 20 {
 		t.Errorf("the trace has %v requests of %v tokens, want 2 of 20", sum.Requests.Avg, sum.ISL.Avg)
+	}
+	if sum := readSummary(t, filepath.Join(dir, "results", "config")); sum.Requests.Avg != 20 || sum.ISL.Avg != 512 {
+		t.Errorf("the run by a config file has %v requests of %v tokens, want 20 of 512", sum.Requests.Avg, sum.ISL.Avg)
 	}
 	if sum := readSummary(t, filepath.Join(dir, "results", "linked")); sum.Requests.Avg != 10 {
 		t.Errorf("the run under aiperf's name has %v requests, want 10", sum.Requests.Avg)

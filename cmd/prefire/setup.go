@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"prefire/internal/config"
+	"prefire/internal/dataset"
 	"prefire/internal/endpoint"
 	"prefire/loadgen"
 	"prefire/loadgen/wire"
@@ -37,7 +38,9 @@ const (
 type load struct {
 	plan     loadgen.Plan
 	source   source
-	chat     *endpoint.Chat
+	sessions loadgen.Source // of source, with their models
+	api      *endpoint.Endpoint
+	kind     endpoint.Type
 	header   endpoint.Header
 	tokens   tokenize.Tokenizer
 	seed     uint64
@@ -61,10 +64,11 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 		l.notices = append(l.notices, fmt.Sprintf("tokenizer %s puts %d of its own tokens (such as BOS) around a text; lengths leave them out, as in aiperf",
 			f.Name(), f.Around()))
 	}
-	if l.chat, err = chat(cfg); err != nil {
+	l.kind = endpoint.Type(cfg.Endpoint.Type)
+	if l.api, err = api(cfg); err != nil {
 		return nil, err
 	}
-	l.header, err = l.chat.Header(endpoint.HeaderOptions{
+	l.header, err = l.api.Header(endpoint.HeaderOptions{
 		UserAgent: "prefire/" + version(), APIKey: cfg.Endpoint.APIKey, Session: cfg.Endpoint.SessionHeader, User: fields(cfg.Endpoint.Headers),
 	})
 	if err != nil {
@@ -81,6 +85,10 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 	var lengths lengths
 	if lengths, err = l.openSource(cfg); err != nil {
 		return nil, err
+	}
+	l.sessions = l.source
+	if len(cfg.Models) > 1 {
+		l.sessions = dataset.Models(l.source, dataset.Choice{Models: cfg.Models, Random: cfg.ModelStrategy != "", Weights: cfg.ModelWeights, Seed: l.seed})
 	}
 	if l.plan, err = makePlan(cfg, l.seed, &l.header, lengths, env); err != nil {
 		l.source.Close()
@@ -126,7 +134,7 @@ func (l *load) chooseSeed(cfg *config.Config) error {
 	return nil
 }
 
-func chat(cfg *config.Config) (*endpoint.Chat, error) {
+func api(cfg *config.Config) (*endpoint.Endpoint, error) {
 	extra := make([]endpoint.Pair, 0, len(cfg.Endpoint.Extra))
 	for _, kv := range cfg.Endpoint.Extra {
 		v, err := json.Marshal(kv.Value)
@@ -135,8 +143,9 @@ func chat(cfg *config.Config) (*endpoint.Chat, error) {
 		}
 		extra = append(extra, endpoint.Pair{Key: kv.Key, JSON: v})
 	}
-	return endpoint.NewChat(endpoint.Options{
-		Model: cfg.Models[0], Streaming: cfg.Endpoint.Streaming, LegacyMaxTokens: cfg.Endpoint.LegacyMaxTokens, Extra: extra,
+	return endpoint.New(endpoint.Options{
+		Type: endpoint.Type(cfg.Endpoint.Type), Model: cfg.Models[0], Streaming: cfg.Endpoint.Streaming, LegacyMaxTokens: cfg.Endpoint.LegacyMaxTokens,
+		PerChunkUsage: cfg.Endpoint.PerChunkUsage, Extra: extra,
 	})
 }
 
@@ -149,9 +158,10 @@ func fields(headers []config.KeyValue) []wire.Field {
 }
 
 func makePlan(cfg *config.Config, seed uint64, header *endpoint.Header, longest lengths, env func(string) (string, bool)) (loadgen.Plan, error) {
-	p := loadgen.Plan{Seed: seed, Timeout: cfg.Endpoint.Timeout, Keep: wire.KeepText, Streams: cfg.StreamsPerConn,
+	p := loadgen.Plan{Seed: seed, Timeout: cfg.Endpoint.Timeout, Keep: wire.KeepText, Streams: cfg.StreamsPerConn, FirstUsage: cfg.Endpoint.PerChunkUsage,
 		Reuse: map[string]loadgen.Reuse{"pooled": loadgen.Pooled, "sticky-user-sessions": loadgen.Sticky, "never": loadgen.Never}[cfg.Endpoint.Reuse]}
-	if cfg.Endpoint.ServerCounts { // where answers are the history of later turns, the engine keeps them all the same
+	kind := endpoint.Type(cfg.Endpoint.Type)
+	if cfg.Endpoint.ServerCounts || !kind.HasTokens() { // where answers are the history of later turns, the engine keeps them all the same
 		p.Keep = wire.KeepNothing
 	}
 	for _, base := range cfg.Endpoint.URLs {
@@ -185,8 +195,11 @@ func makePlan(cfg *config.Config, seed uint64, header *endpoint.Header, longest 
 	if longest.output > 0 {
 		throwaway = min(throwaway, longest.output)
 	}
+	if !kind.HasTokens() {
+		throwaway, longest.output = 0, 0
+	}
 	p.Prewarm = loadgen.Prewarm{
-		On: cfg.Prewarm, MaxTokens: throwaway, Timeout: prewarmTimeout, Model: cfg.Models[0],
+		On: cfg.Prewarm, MaxTokens: throwaway, Timeout: prewarmTimeout, Model: cfg.Models[0], Others: cfg.Models[1:],
 		Input: longest.input, Output: longest.output,
 		Models: func(body []byte) ([]loadgen.Model, error) {
 			list, err := endpoint.ParseModels(body)
@@ -232,7 +245,7 @@ func openLoop(p *loadgen.Plan) bool {
 
 // target is one URL of the config as the transport and the prewarm need it.
 func target(cfg *config.Config, base string, header *endpoint.Header, env func(string) (string, bool)) (loadgen.Target, error) {
-	u, err := config.EndpointURL(base, cmp.Or(cfg.Endpoint.Path, endpoint.ChatPath))
+	u, err := config.EndpointURL(base, cmp.Or(cfg.Endpoint.Path, endpoint.Type(cfg.Endpoint.Type).Path()))
 	if err != nil {
 		return loadgen.Target{}, err
 	}
@@ -267,7 +280,7 @@ func sibling(base, path string) string {
 		return path
 	}
 	own := strings.TrimSuffix(u.EscapedPath(), "/")
-	for _, api := range [...]string{endpoint.ChatPath, "/v1"} {
+	for _, api := range [...]string{endpoint.Chat.Path(), endpoint.Completions.Path(), endpoint.Embeddings.Path(), "/v1"} {
 		own = strings.TrimSuffix(own, api)
 	}
 	return own + path

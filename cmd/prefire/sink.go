@@ -44,6 +44,8 @@ type sink struct {
 	flushed  int64
 	byPhase  []*metrics.Accumulator
 	gap      promptGap
+	// misjudged are the answers whose first chunk cannot hold as many tokens as the server said.
+	misjudged int64
 }
 
 type sinkOptions struct {
@@ -127,6 +129,9 @@ func (s *sink) emit(r *metrics.Record) error {
 		r.UseServerCounts()
 	case !s.counted:
 		r.AddServerCounts()
+	}
+	if _, ok := r.FirstChunk(); !ok && r.Valid() {
+		s.misjudged++
 	}
 	s.byPhase[r.Phase].Add(r)
 	out := s.records

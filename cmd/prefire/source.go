@@ -76,7 +76,7 @@ func (l *load) openFile(cfg *config.Config) (lengths, error) {
 		FS: disk{}, Path: f.Path, Format: files.Format(f.Format), Seed: l.seed, RandomIDs: !l.seedGave, Tokenizer: l.tokens, Sampling: files.Sampling(f.Sampling),
 		Entries: f.Entries, Output: cfg.Dataset.Output.Mean, OutputStddev: cfg.Dataset.Output.Stddev, IfTimed: f.Schedule.IfTimed,
 		FromFirst: f.Schedule.FromFirst, Start: f.Schedule.Start, End: f.Schedule.End, IgnoreTimes: f.IgnoreTimes && !f.Schedule.On,
-		DelayCap: f.DelayCap, Block: f.Block, MaxInput: f.MaxInput, MaxOutput: f.MaxOutput,
+		DelayCap: f.DelayCap, Block: f.Block, MaxInput: f.MaxInput, MaxOutput: f.MaxOutput, Texts: !l.kind.Converses(),
 	}
 	for _, ph := range cfg.Phases {
 		o.Scheduled = append(o.Scheduled, ph.Kind == metrics.Profiling && (f.Schedule.On || f.Schedule.IfTimed))

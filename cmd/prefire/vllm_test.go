@@ -61,6 +61,27 @@ func TestAgainstVLLM(t *testing.T) {
 		t.Errorf("no TTFT reaches the server's own average: %v ms at most, %v ms", sum.TTFT.Max, server)
 	}
 	lengthsOnVLLM(t, url, model)
+	completionsOnVLLM(t, url, model)
+}
+
+// completionsOnVLLM holds completions, of one prompt and of three in a request, against the server's own counts.
+func completionsOnVLLM(t *testing.T, url, model string) {
+	t.Helper()
+	for _, batch := range []float64{1, 3} {
+		dir, before := t.TempDir(), vllmCounters(t, url)
+		must(t, "profile", "--model", "tiny", "--url", url, "--endpoint-type", "completions", "--streaming", "--tokenizer", model, "--isl", "64", "--osl", "4",
+			"--batch-size", strconv.Itoa(int(batch)), "--extra-inputs", "ignore_eos:true", "--concurrency", "2", "--request-count", "10", "--ui", "none",
+			"--artifact-dir", dir)
+		sum, after := readSummary(t, dir), vllmCounters(t, url)
+		if sum.Requests.Avg != 10 || sum.TTFT.Count != 10 || sum.UsagePrompt.Min != 64*batch || sum.UsagePrompt.Max != 64*batch || sum.ISL.Min != 64*batch || sum.ISL.Max != 64*batch {
+			t.Errorf("%v prompts a request: %v requests, %d measured, %v to %v tokens by the server's count, %v to %v by ours", batch, sum.Requests.Avg, sum.TTFT.Count,
+				sum.UsagePrompt.Min, sum.UsagePrompt.Max, sum.ISL.Min, sum.ISL.Max)
+		}
+		// The throwaway is one request more.
+		if got := after["vllm:prompt_tokens_total"] - before["vllm:prompt_tokens_total"]; got != 11*64*batch {
+			t.Errorf("%v prompts a request: the server took %v prompt tokens, want %v", batch, got, 11*64*batch)
+		}
+	}
 }
 
 // lengthsOnVLLM holds the server's count of every prompt against the length asked for, with the chat template in the length and with the

@@ -23,6 +23,8 @@ type Config struct {
 	File    string // config file, "" = none
 
 	Models            []string
+	ModelStrategy     string    // how sessions choose among Models: random | weighted | "" = each in turn
+	ModelWeights      []float64 // of Models, where the strategy is weighted; they add up to about 1
 	Endpoint          Endpoint
 	Dataset           Dataset
 	Phases            []Phase
@@ -56,7 +58,7 @@ type Config struct {
 type Endpoint struct {
 	URLs            []string // with scheme
 	Path            string   // custom endpoint path; "" = the type's own
-	Type            string   // chat
+	Type            string   // chat | completions | embeddings
 	Streaming       bool
 	APIKey          string
 	Headers         []KeyValue
@@ -66,6 +68,7 @@ type Endpoint struct {
 	Reuse           string        // of connections: sticky-user-sessions or never; "" = pooled, as "pooled" is
 	LegacyMaxTokens bool
 	ServerCounts    bool   // --use-server-token-count
+	PerChunkUsage   bool   // the first chunk's tokens are known from its usage
 	HTTP            string // auto | 1.1 | 2 | h2c
 	Wait            Wait
 	Reset           *ResetCache // nil = none
@@ -182,6 +185,8 @@ type Artifacts struct {
 type Error struct {
 	Title string // as aiperf titles its box: Error, Error Running AIPerf System, Configuration Error
 	Msg   string
+	// Invalid says that the message is about values of a config file or the rules between them, each with its place.
+	Invalid bool
 }
 
 func (e *Error) Error() string { return e.Msg }

@@ -169,7 +169,8 @@ func (d *decoder) models(s *section, out *draft) {
 		first = v.list[0]
 	}
 	if _, isText := first.text(); isText || v.shape == isList && len(v.list) == 0 {
-		out.models = s.texts(key)
+		names := s.texts(key)
+		out.models.set(names.v, names.from)
 		return
 	}
 	m := d.section(v, where, modelsKeys())
@@ -184,7 +185,8 @@ func (d *decoder) models(s *section, out *draft) {
 		m.bad(items, where, "Input should be a valid list")
 		return
 	}
-	var names []string
+	out.models.from = place
+	out.models.strategy = m.choice("strategy", modelStrategies(), nil)
 	for i, item := range items.list {
 		one := d.section(item, fmt.Sprintf("%s.%d", where, i), modelKeys())
 		if item.shape != isMap {
@@ -194,9 +196,12 @@ func (d *decoder) models(s *section, out *draft) {
 		if !name.ok && one.entries["name"] == nil {
 			d.fail(item.line, item.col, join(one.path, "name"), "Field required.")
 		}
-		names = append(names, name.v)
+		model := modelDraft{name: name.v}
+		if v, where, ok := one.value("weight"); ok {
+			model.weight = one.number(v, where, between(0, 1))
+		}
+		out.models.list = append(out.models.list, model)
 	}
-	out.models = given(names, place)
 }
 
 func (d *decoder) endpoint(s *section, out *endpointDraft) {
@@ -214,13 +219,16 @@ func (d *decoder) endpoint(s *section, out *endpointDraft) {
 	if !out.urls.ok {
 		out.urls = e.texts("url")
 	}
-	out.kind = e.choice("type", endpointTypes(), []string{"chat"})
+	out.kind = e.choice("type", endpointTypes(), usableEndpoints())
 	out.path = e.text("path")
 	out.apiKey = e.text("api_key")
 	out.timeout = e.seconds("timeout", atLeast(0), false)
 	out.streaming = e.truth("streaming")
 	out.legacy = e.truth("use_legacy_max_tokens")
 	out.serverCounts = e.truth("use_server_token_count")
+	out.perChunk = e.truth("per_chunk_usage")
+	out.contentType = e.choice("request_content_type", contentTypes(), nil)
+	out.urlStrategy = e.choice("url_strategy", []string{RoundRobin}, nil)
 	out.session = e.text("session_header")
 	out.reuse = e.choice("connection_reuse", reuseStrategies(), nil)
 	out.control = e.control()

@@ -19,12 +19,20 @@ func (o opt[T]) or(fallback T) T {
 	return fallback
 }
 
+// place is where a value was given; "" = nowhere, or by default.
+func (o opt[T]) place() string {
+	if !o.ok || o.from == "the default" {
+		return ""
+	}
+	return o.from
+}
+
 // draft is what was given, by file and flags, before defaults and rules. What is absent in it is absent in the echo of the config too.
 type draft struct {
 	dialect Dialect
 	file    string
 
-	models    opt[[]string]
+	models    modelsDraft
 	endpoint  endpointDraft
 	dataset   datasetDraft
 	phases    []*phaseDraft
@@ -45,6 +53,9 @@ type draft struct {
 	streamsPerConn opt[int64]
 
 	notices []string
+
+	lint     bool     // the file is checked, not run
+	warnings []string // of the check
 }
 
 type endpointDraft struct {
@@ -53,6 +64,8 @@ type endpointDraft struct {
 	reuse                           opt[string]
 	timeout                         opt[float64]
 	streaming, legacy, serverCounts opt[bool]
+	perChunk                        opt[bool]
+	contentType, urlStrategy        opt[string]
 	headers, extra                  []KeyValue
 	control                         controlDraft
 }

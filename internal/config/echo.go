@@ -7,7 +7,7 @@ import "prefire/metrics"
 func (d *draft) echo(c *Config) Map {
 	flagsOnly := d.file == ""
 	m := Map{
-		{"models", Map{{"items", modelItems(d.models.v)}}},
+		{"models", d.models.echo()},
 		{"endpoint", d.endpoint.echo(c)},
 		{"datasets", []any{d.dataset.echo(d.pool())}},
 		{"phases", d.echoPhases()},
@@ -49,20 +49,12 @@ func put[T any](m Map, key string, o opt[T]) Map {
 	return append(m, KeyValue{key, o.v})
 }
 
-func modelItems(names []string) []any {
-	items := make([]any, len(names))
-	for i, name := range names {
-		items[i] = Map{{"name", name}}
-	}
-	return items
-}
-
 func (e *endpointDraft) echo(c *Config) Map {
 	urls := make([]any, len(c.Endpoint.URLs))
 	for i, u := range c.Endpoint.URLs {
 		urls[i] = redactURL(u)
 	}
-	m := Map{{"urls", urls}}
+	m := put(Map{{"urls", urls}}, "url_strategy", e.urlStrategy)
 	m = put(m, "type", e.kind)
 	path := e.path
 	path.v = redactURL(path.v)
@@ -74,7 +66,7 @@ func (e *endpointDraft) echo(c *Config) Map {
 	m = put(m, "streaming", e.streaming)
 	m = put(m, "connection_reuse", e.reuse)
 	m = put(m, "use_legacy_max_tokens", e.legacy)
-	m = put(m, "use_server_token_count", e.serverCounts)
+	m = put(put(m, "use_server_token_count", e.serverCounts), "per_chunk_usage", e.perChunk)
 	if len(e.headers) > 0 {
 		var h Map
 		for _, kv := range e.headers {
@@ -88,7 +80,7 @@ func (e *endpointDraft) echo(c *Config) Map {
 	if len(e.extra) > 0 {
 		m = append(m, KeyValue{"extra", redactExtra(e.extra)})
 	}
-	return e.control.echo(put(m, "session_header", e.session))
+	return e.control.echo(put(put(m, "request_content_type", e.contentType), "session_header", e.session))
 }
 
 // pool is the number of prompts that aiperf notes for a run by flags that does not give one: as many as the run's stop asks for. prefire's

@@ -387,7 +387,7 @@ func TestBadFiles(t *testing.T) {
 			"model with --model, or under models in the config file."},
 		{"a model without a name", edit(minimal(ok), "model: m", "models: {items: [{nam: a}]}"),
 			"run.yaml:3:21: benchmark.models.items.0.nam: Extra inputs are not permitted: unknown key 'nam' (did you mean 'name'?). " +
-				"Allowed here: name.\n" +
+				"Allowed here: name, weight.\n" +
 				"run.yaml:3:21: benchmark.models.items.0.name: Field required."},
 		{"no endpoint", edit(minimal(ok), "  endpoint: {url: h}\n", ""), "run.yaml:3:3: benchmark.endpoint: Field required: where the " +
 			"server is, for " +
@@ -402,9 +402,9 @@ func TestBadFiles(t *testing.T) {
 				"run.yaml:4:61: benchmark.endpoint.streaming: Input should be a valid boolean; found 3 (an integer).\n" +
 				"run.yaml:4:98: benchmark.endpoint.headers.X: Input should be a valid string: put the value in quotes.\n" +
 				"run.yaml:4:109: benchmark.endpoint.extra: Input should be a valid dictionary; found 5 (an integer)."},
-		{"another endpoint type", edit(minimal(ok), "{url: h}", "{url: h, type: completions}"), "run.yaml:4:28: " +
-			"benchmark.endpoint.type: 'completions' is " +
-			"known to aiperf, not supported by this version of prefire, which has 'chat'."},
+		{"another endpoint type", edit(minimal(ok), "{url: h}", "{url: h, type: responses}"), "run.yaml:4:28: " +
+			"benchmark.endpoint.type: 'responses' is " +
+			"known to aiperf, not supported by this version of prefire, which has 'chat', 'completions' or 'embeddings'."},
 		{"a bad URL", edit(minimal(ok), "url: h", "url: ftp://h"),
 			"run.yaml:4:19: benchmark.endpoint.url: URL 'ftp://h' has unsupported scheme 'ftp'. Expected 'http' or 'https'."},
 		{"two datasets", edit(minimal(ok), "dataset: {isl: 8}", "datasets: [{name: a}, {name: b}]"),

@@ -35,7 +35,7 @@ Examples:
 		fmt.Fprintf(&b, "\n%s:\n", group)
 		for _, f := range rows {
 			fmt.Fprintf(&b, "  %s\n", f.usage())
-			for _, line := range wrap(f.help(), helpWidth) {
+			for _, line := range Wrap(f.help(), helpWidth) {
 				fmt.Fprintf(&b, "      %s\n", line)
 			}
 		}
@@ -48,7 +48,7 @@ Examples:
 			}
 		}
 		fmt.Fprintf(&b, "\n%s:\n", title)
-		for _, line := range wrap(strings.Join(names, " "), helpWidth) {
+		for _, line := range Wrap(strings.Join(names, " "), helpWidth) {
 			fmt.Fprintf(&b, "  %s\n", line)
 		}
 	}
@@ -84,7 +84,8 @@ func (f *Flag) help() string {
 	return text
 }
 
-func wrap(text string, width int) []string {
+// Wrap breaks text into lines of at most width bytes, at its spaces.
+func Wrap(text string, width int) []string {
 	var lines []string
 	line := ""
 	for word := range strings.FieldsSeq(text) {

@@ -81,8 +81,9 @@ func (all *flags) apply(d *draft) error {
 		for _, v := range s.values {
 			names = append(names, listItems(v)...)
 		}
-		d.models = given(names, s.given)
+		d.models.set(names, s.given)
 	}
+	replace(&d.models.strategy, all.choice("model_selection_strategy"))
 	all.endpoint(&d.endpoint)
 	all.dataset(&d.dataset)
 	if err := all.fileDataset(d); err != nil {
@@ -135,6 +136,9 @@ func (all *flags) endpoint(e *endpointDraft) {
 	replace(&e.streaming, all.truth("streaming"))
 	replace(&e.legacy, all.truth("use_legacy_max_tokens"))
 	replace(&e.serverCounts, all.truth("use_server_token_count"))
+	replace(&e.perChunk, all.truth("per_chunk_usage"))
+	replace(&e.contentType, all.choice("request_content_type"))
+	replace(&e.urlStrategy, all.choice("url_selection_strategy"))
 	replace(&e.session, all.text("session_header"))
 	replace(&e.reuse, all.choice("connection_reuse_strategy"))
 	all.control(&e.control)

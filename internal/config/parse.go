@@ -67,12 +67,7 @@ func parse(args []string, env func(string) (string, bool), read func(path string
 			return nil, err
 		}
 	}
-	for _, p := range d.phases {
-		if err := p.readSeries(read); err != nil {
-			return nil, err
-		}
-	}
-	if err := d.dataset.prompts.readSystem(read); err != nil {
+	if err := d.read(read); err != nil {
 		return nil, err
 	}
 	c, err := d.resolve()
@@ -81,6 +76,16 @@ func parse(args []string, env func(string) (string, bool), read func(path string
 	}
 	c.Command = CommandLine("aiperf", "profile", args)
 	return c, nil
+}
+
+// read reads the files that flags and config file name, but for the dataset's.
+func (d *draft) read(read func(string) ([]byte, error)) error {
+	for _, p := range d.phases {
+		if err := p.readSeries(read); err != nil {
+			return err
+		}
+	}
+	return d.dataset.prompts.readSystem(read)
 }
 
 func load(path string, env func(string) (string, bool), read func(string) ([]byte, error)) (*draft, error) {

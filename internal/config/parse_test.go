@@ -274,8 +274,8 @@ func TestBadArguments(t *testing.T) {
 		{"-m|m|--benchmark-duration|3x", "--benchmark-duration: Invalid duration format: '3x'. Use number, '30s', '5m', '2h', or 'inf'."},
 		{"-m|m|--ui|foo", "--ui: Input should be 'dashboard', 'none' or 'simple', got 'foo'."},
 		{"-m|m|--streaming=maybe", "--streaming: Input should be a valid boolean, got 'maybe'."},
-		{"-m|m|--endpoint-type|completions", "--endpoint-type completions: not supported yet by this version of prefire, which has " +
-			"'chat'."},
+		{"-m|m|--endpoint-type|responses", "--endpoint-type responses: not supported yet by this version of prefire, which has " +
+			"'chat', 'completions' or 'embeddings'."},
 		{"-m|m|--transport|grpc", "--transport: Input should be 'http', got 'grpc'."},
 		{"-m|m|--header|foo", "--header: each item must be in 'key:value' format: write Name:value."},
 		{"-m|m|--header|a b:c", "--header: 'a b' is not a header name: letters, digits and - are allowed."},
@@ -283,8 +283,6 @@ func TestBadArguments(t *testing.T) {
 		{"-m|m|--extra-inputs|foo", "--extra-inputs: 'foo': each item must be in 'key:value' format."},
 		{"-m|m|--extra-inputs|a:[1", "--extra-inputs: 'a:[1': must be a valid JSON string: it ends too early."},
 		{"-m|m|--extra-inputs|{\"a\":1} x", "--extra-inputs: must be a valid JSON string: text after the value."},
-		{"-m|a,b", "-m: 2 models (a, b): several models in one run are not supported yet by this version of prefire. Run prefire once " +
-			"for each."},
 		{"-m|m|--url|ftp://x", "--url: URL 'ftp://x' has unsupported scheme 'ftp'. Expected 'http' or 'https'."},
 		{"-m|m|--url|http://x:99999", "--url: URL 'http://x:99999' has an invalid port. Ports must be integers in the range 1..65535."},
 		{"-m|m|--url|http://x:abc", "--url: URL 'http://x:abc' has an invalid port. Ports must be integers in the range 1..65535."},

@@ -30,8 +30,9 @@ func (d *draft) resolve() (*Config, error) {
 		Client: d.client.or("auto"), Prewarm: d.prewarm.or(true), IncludeCold: d.includeCold.v,
 		StreamsPerConn: int(min(d.streamsPerConn.or(defaultStreams), 1<<31-1)),
 	}
-	r.checkModels(d.models)
-	c.Models = d.models.v
+	c.Models = d.models.names()
+	c.ModelStrategy, c.ModelWeights = r.resolveModels(&d.models)
+	r.settleKind(d)
 	c.Endpoint = r.resolveEndpoint(d)
 	c.Dataset = r.resolveDataset(d)
 	c.Phases = r.resolvePhases(d)
@@ -60,31 +61,12 @@ func (d *draft) resolve() (*Config, error) {
 	return c, nil
 }
 
-func (r *decoder) checkModels(given opt[[]string]) {
-	for _, name := range given.v {
-		if strings.TrimSpace(name) == "" {
-			r.problem(given.from, "a model's name is empty.")
-		}
-	}
-	switch len(given.v) {
-	case 0:
-		r.problem("benchmark.models.items", "List should have at least 1 item after validation, not 0. Name the model with --model, or "+
-			"under models in "+
-			"the config file.")
-	case 1:
-	default:
-		r.problem(given.from, "%d models (%s): several models in one run are not supported yet by this version of prefire. Run prefire "+
-			"once for each.",
-			len(given.v), strings.Join(given.v, ", "))
-	}
-}
-
 func (r *decoder) resolveEndpoint(d *draft) Endpoint {
 	e := Endpoint{
-		Path: d.endpoint.path.v, Type: d.endpoint.kind.or("chat"), Streaming: d.endpoint.streaming.v, APIKey: d.endpoint.apiKey.v,
+		Path: d.endpoint.path.v, Type: d.endpoint.kind.or(kindChat), Streaming: d.endpoint.streaming.v, APIKey: d.endpoint.apiKey.v,
 		Headers: d.endpoint.headers, Extra: d.endpoint.extra, Timeout: duration(d.endpoint.timeout.or(defaultTimeout)),
-		SessionHeader: d.endpoint.session.v, LegacyMaxTokens: d.endpoint.legacy.v, ServerCounts: d.endpoint.serverCounts.v, HTTP: d.http.or("auto"),
-		Reuse: d.endpoint.reuse.v,
+		SessionHeader: d.endpoint.session.v, LegacyMaxTokens: d.endpoint.legacy.v, ServerCounts: d.endpoint.serverCounts.v,
+		PerChunkUsage: d.endpoint.perChunk.v, HTTP: d.http.or("auto"), Reuse: d.endpoint.reuse.v,
 	}
 	if e.OwnConnections() && (e.HTTP == "2" || e.HTTP == "h2c") {
 		r.problem(d.http.from, "Connections that are %s carry one request at a time, which HTTP/2 does not: drop %s, or use pooled.",
@@ -138,8 +120,7 @@ func (r *decoder) resolveDataset(d *draft) Dataset {
 	case ds.isl.stddev.ok:
 		r.problem(ds.isl.stddev.from, "Field required: a stddev of the input length needs its mean (--isl).")
 	default:
-		r.problem(ds.at, "All synthetic data are disabled. Please enable at least one of prompt, image, audio, or video: give the "+
-			"dataset an isl, "+
+		r.warnOrRefuse(d, ds.at, "All synthetic data are disabled. Please enable at least one of prompt, image, audio, or video: give the dataset an isl, "+
 			"or pass --isl.")
 	}
 	if ds.osl.stddev.ok && !ds.osl.mean.ok {
@@ -254,13 +235,17 @@ func (r *decoder) resolveSeed(d *draft) *uint64 {
 
 // resolveTokenizer is the name asked for, builtin for a model whose name is a placeholder, and the model's own name otherwise.
 func (r *decoder) resolveTokenizer(d *draft) string {
-	if !d.tokenizer.ok && isPlaceholder(d.models.v[0]) {
+	first := d.models.list[0].name
+	if !d.tokenizer.ok && isPlaceholder(first) {
 		d.tokenizer = given("builtin", "the default")
 		r.notices = append(r.notices, fmt.Sprintf("Model name '%s' looks like a placeholder; defaulting tokenizer to 'builtin' "+
 			"(tiktoken o200k_base). "+
-			"Pass --tokenizer <name> to override.", d.models.v[0]))
+			"Pass --tokenizer <name> to override.", first))
 	}
-	return d.tokenizer.or(d.models.v[0])
+	if !d.tokenizer.ok && len(d.models.list) > 1 {
+		r.notices = append(r.notices, fmt.Sprintf("prompts and answers of all models are counted with the tokenizer of the first, %s; --tokenizer names another.", first))
+	}
+	return d.tokenizer.or(first)
 }
 
 // isPlaceholder follows aiperf's rule for model names that no tokenizer has.
@@ -296,7 +281,11 @@ func (d *draft) artifacts(c *Config) Artifacts {
 			break
 		}
 	}
-	name := fmt.Sprintf("%s-openai-%s-%s", strings.ReplaceAll(c.Models[0], "/", "_"), c.Endpoint.Type, load)
+	model := c.Models[0]
+	if len(c.Models) > 1 {
+		model += "_multi"
+	}
+	name := fmt.Sprintf("%s-openai-%s-%s", strings.ReplaceAll(model, "/", "_"), c.Endpoint.Type, load)
 	a.Dir = filepath.Join(defaultDir, name)
 	return a
 }

@@ -35,13 +35,13 @@ func benchmarkKeys() keys {
 }
 
 func modelsKeys() keys {
-	return keys{known: []string{"items"}, later: map[string][]string{"strategy": {"round_robin", "random"}}}
+	return keys{known: []string{"items", "strategy"}}
 }
 
 func modelKeys() keys {
 	return keys{
-		known: []string{"name"},
-		later: map[string][]string{"weight": {"1"}, "lora": nil, "tokenizer": nil},
+		known: []string{"name", "weight"},
+		later: map[string][]string{"lora": nil, "tokenizer": nil},
 		idle:  map[string]string{"modalities": "aiperf does not read it either"},
 	}
 }
@@ -50,11 +50,11 @@ func endpointKeys() keys {
 	return keys{
 		known: []string{
 			"urls", "url", "type", "path", "api_key", "timeout", "streaming", "headers", "extra", "use_legacy_max_tokens",
-			"use_server_token_count", "session_header", "connection_reuse", "wait_for_model_timeout", "wait_for_model_interval", "wait_for_model_mode", "reset_kv_cache", "server_profiler",
+			"use_server_token_count", "per_chunk_usage", "request_content_type", "url_strategy", "session_header", "connection_reuse", "wait_for_model_timeout", "wait_for_model_interval", "wait_for_model_mode", "reset_kv_cache", "server_profiler",
 		},
 		later: map[string][]string{
-			"url_strategy": {"round_robin"}, "transport": {"http"}, "per_chunk_usage": off(),
-			"template": nil, "download_video_content": off(), "request_content_type": {"application/json"},
+			"transport": {"http"},
+			"template":  nil, "download_video_content": off(),
 			"uuid_and_strip": off(),
 		},
 	}

@@ -38,14 +38,14 @@ func (d *decoder) err() error {
 	case n == 0:
 		return nil
 	case n == 1:
-		return &Error{Title: titleConfig, Msg: d.problems[0]}
+		return &Error{Title: titleConfig, Msg: d.problems[0], Invalid: true}
 	default:
 		shown := d.problems[:min(n, maxProblems)]
 		msg := fmt.Sprintf("%d validation errors in the configuration:\n%s", n, strings.Join(shown, "\n"))
 		if len(shown) < n {
 			msg += fmt.Sprintf("\n... and %d more", n-len(shown))
 		}
-		return &Error{Title: titleConfig, Msg: msg}
+		return &Error{Title: titleConfig, Msg: msg, Invalid: true}
 	}
 }
 

@@ -79,12 +79,20 @@ func ownFlags() []Flag {
 func supportedFlags() []Flag {
 	return []Flag{
 		{Field: "model_names", Names: []string{"--model-names", "--model", "-m"}, Group: gEndpoint, Kind: Text, Repeat: true,
-			Help: "Name of the model, sent as it is. Required, here or in the config file."},
+			Help: "Name of the model, sent as it is. Required, here or in the config file. Several, with commas between or the flag again, share " +
+				"the sessions as --model-selection-strategy says."},
+		{Field: "model_selection_strategy", Names: []string{"--model-selection-strategy"}, Group: gEndpoint, Kind: Enum, Choices: modelStrategies(),
+			Default: RoundRobin,
+			Help: "Which of several models a session asks, for all of its turns. round_robin: each in turn. random: drawn, all alike. weighted: drawn by " +
+				"the weights that a config file gives them (models.items)."},
+		{Field: "url_selection_strategy", Names: []string{"--url-strategy"}, Group: gEndpoint, Kind: Enum, Choices: []string{RoundRobin}, Default: RoundRobin,
+			Help: "Which of several servers a session goes to, for all of its turns: each in turn."},
 		{Field: "custom_endpoint", Names: []string{"--custom-endpoint", "--endpoint"}, Group: gEndpoint, Kind: Text,
-			Help: "Path of the endpoint, from its leading slash on, in place of /v1/chat/completions."},
+			Help: "Path of the endpoint, from its leading slash on, in place of the type's own: /v1/chat/completions, /v1/completions or /v1/embeddings."},
 		{Field: "endpoint_type", Names: []string{"--endpoint-type"}, Group: gEndpoint, Kind: Enum, Choices: endpointTypes(),
-			Usable: []string{"chat"}, Default: "chat",
-			Help: "Kind of API. This version of prefire speaks chat; the other names are aiperf's and are refused."},
+			Usable: usableEndpoints(), Default: "chat",
+			Help: "Kind of API. chat: messages and answers. completions: a text, or with --batch-size a list of them, goes on. embeddings: texts " +
+				"become vectors; there are no output tokens and no stream, so neither TTFT nor ITL. The other names are aiperf's and are refused."},
 		{Field: "streaming", Names: []string{"--streaming"}, Group: gEndpoint, Kind: Bool, Default: "false",
 			Help: "Ask for the answer as an event stream. TTFT, ITL and prefill throughput exist only with it."},
 		{Field: "urls", Names: []string{"--url", "-u"}, Group: gEndpoint, Kind: Text, Several: true, Repeat: true,
@@ -101,6 +109,11 @@ func supportedFlags() []Flag {
 			Help: "Send the output limit as max_tokens in place of max_completion_tokens."},
 		{Field: "use_server_token_count", Names: []string{"--use-server-token-count"}, Group: gEndpoint, Kind: Bool, Default: "false",
 			Help: "Take input and output lengths from the server's usage; streamed requests then ask for it."},
+		{Field: "per_chunk_usage", Names: []string{"--per-chunk-usage"}, Group: gEndpoint, Kind: Bool, Default: "false",
+			Help: "Ask for the token counts so far in every chunk, so that ITL divides by the tokens behind the first chunk where that holds more " +
+				"than one. For streamed chats with --use-server-token-count."},
+		{Field: "request_content_type", Names: []string{"--request-content-type"}, Group: gEndpoint, Kind: Enum, Choices: contentTypes(),
+			Default: jsonContent, Help: "Content type of requests. The endpoints that prefire speaks take JSON alone."},
 		{Field: "session_header", Names: []string{"--session-header"}, Group: gEndpoint, Kind: Text, Default: "X-Correlation-ID",
 			Help: "Name of the header field with the session's id."},
 		{Field: "connection_reuse_strategy", Names: []string{"--connection-reuse-strategy"}, Group: gEndpoint, Kind: Enum, Choices: reuseStrategies(),
@@ -189,6 +202,8 @@ func supportedFlags() []Flag {
 			Help: "Progress display. Where the output is no terminal: none if the flag is not given, simple for dashboard."},
 	}
 }
+
+func contentTypes() []string { return []string{jsonContent, "multipart/form-data"} }
 
 // endpointTypes are aiperf's, so that one that is not supported is told from one that does not exist.
 func endpointTypes() []string {

@@ -23,12 +23,8 @@ const (
 // aiperfRest is the part of aiperf's flags that changes nothing here: those that mean nothing in prefire, and those that are refused.
 func aiperfRest() []Flag {
 	return []Flag{
-		refused("model_selection_strategy", gEndpoint, laterFlag, "--model-selection-strategy").same("round_robin", "random"),
-		refused("url_selection_strategy", gEndpoint, laterFlag, "--url-strategy").same("round_robin"),
 		idle("transport", gEndpoint, "prefire always speaks HTTP", "--transport", "--transport-type").choices("http"),
-		refused("per_chunk_usage", gEndpoint, laterFlag, "--per-chunk-usage").boolean(),
 		refused("download_video_content", gEndpoint, neverMedia, "--download-video-content").boolean(),
-		refused("request_content_type", gEndpoint, laterFlag, "--request-content-type").same("application/json"),
 		refused("uuid_and_strip", gEndpoint, neverMedia, "--uuid-and-strip").boolean(),
 		idle("trust_remote_code", gTokenizer, "prefire runs no code of a tokenizer", "--tokenizer-trust-remote-code").boolean(),
 		refused("public_dataset", gInput, neverPublic, "--public-dataset"),

@@ -109,7 +109,7 @@ func TestHelpNamesEveryFlagInItsGroup(t *testing.T) {
 	for _, want := range []string{
 		"Usage: aiperf profile [OPTIONS]", "  --url, -u TEXT ...\n", "  --prewarm, --no-prewarm\n",
 		"  --ui-type, --ui dashboard|none|simple\n",
-		"  --concurrency N\n      Sessions, and so requests, in flight at any time. [default: 1]\n", "  --endpoint-type chat\n",
+		"  --concurrency N\n      Sessions, and so requests, in flight at any time. [default: 1]\n", "  --endpoint-type chat|completions|embeddings\n",
 	} {
 		if !strings.Contains(help, want) {
 			t.Errorf("the help does not contain %q", want)
@@ -135,7 +135,7 @@ func TestComplete(t *testing.T) {
 			"connections, so that nothing cold is measured"}, false},
 		{[]string{"--ui"}, "", []string{"dashboard", "none", "simple"}, false},
 		{[]string{"--model", "m", "--http"}, "h", []string{"h2c"}, false},
-		{[]string{"--endpoint_type"}, "", []string{"chat"}, false},
+		{[]string{"--endpoint_type"}, "", []string{"chat", "completions", "embeddings"}, false},
 		{[]string{"-f"}, "", nil, true},
 		{[]string{"--model"}, "", nil, false},
 		{[]string{"--request-rate"}, "", nil, false},

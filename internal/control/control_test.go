@@ -14,6 +14,8 @@ import (
 
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/fake"
+
+	"prefire/internal/endpoint"
 )
 
 // served plays the servers: it is asked "METHOD URL" and gives status, body and error; asked keeps what was asked, with the time in s.
@@ -109,7 +111,7 @@ func TestWaitTriesUntilTheServerIsReady(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c, s, said := client(tt.answer)
-			tt.r.Model, tt.r.Timeout = "m", time.Minute
+			tt.r.Names, tt.r.Timeout = []string{"m"}, time.Minute
 			if err := c.Wait(t.Context(), &tt.r, one()); err != nil {
 				t.Errorf("%s: %v", tt.name, err)
 			}
@@ -127,11 +129,26 @@ func TestWaitTriesUntilTheServerIsReady(t *testing.T) {
 	}
 }
 
+func TestWaitAsksForEachModelAsItsEndpointDoes(t *testing.T) {
+	for kind, want := range map[endpoint.Type][]string{
+		endpoint.Completions: {`{"prompt":"Lo","max_tokens":1,"model":"m"}`, `{"prompt":"Lo","max_tokens":1,"model":"n"}`},
+		endpoint.Embeddings:  {`{"input":"Lo","model":"m"}`, `{"input":"Lo","model":"n"}`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c, s, _ := client(func(string, float64) (int, string, error) { return 200, "{}", nil })
+			err := c.Wait(t.Context(), &Readiness{Inference: true, Names: []string{"m", "n"}, Type: kind, Timeout: time.Minute, Interval: time.Second}, one())
+			if err != nil || !slices.Equal(s.bodies, want) {
+				t.Errorf("%s: %q, %v; want %q", kind, s.bodies, err, want)
+			}
+		})
+	}
+}
+
 func TestWaitEnds(t *testing.T) {
 	down := func(string, float64) (int, string, error) { return 0, "", errors.New("connection refused") }
 	synctest.Test(t, func(t *testing.T) { // with its time
 		c, s, _ := client(down)
-		err := c.Wait(t.Context(), &Readiness{Models: true, Model: "m", Timeout: 5 * time.Second, Interval: 2 * time.Second}, one())
+		err := c.Wait(t.Context(), &Readiness{Models: true, Names: []string{"m"}, Timeout: 5 * time.Second, Interval: 2 * time.Second}, one())
 		const want = "timed out after 5.0s waiting for model 'm' to become ready at http://h:1/v1 (checked 3 time(s)): connection refused; " +
 			"start the server, or raise --wait-for-model-timeout"
 		if err == nil || err.Error() != want || len(s.asked) != 3 || s.clock.Now()-s.began != int64(5*time.Second) {
@@ -142,7 +159,7 @@ func TestWaitEnds(t *testing.T) {
 		c, s, _ := client(down)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		err := c.Wait(ctx, &Readiness{Inference: true, Model: "m", Timeout: time.Hour, Interval: time.Minute}, one())
+		err := c.Wait(ctx, &Readiness{Inference: true, Names: []string{"m"}, Timeout: time.Hour, Interval: time.Minute}, one())
 		if !errors.Is(err, context.DeadlineExceeded) || s.clock.Now()-s.began != int64(3*time.Second) {
 			t.Errorf("%v after %d ns, want the context's end after 3 s", err, s.clock.Now()-s.began)
 		}
@@ -150,7 +167,7 @@ func TestWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a server that does not answer
 		clock := fake.NewClock()
 		c := New(Options{Clock: clock, Say: func(string) {}, Over: silent{}})
-		err := c.Wait(t.Context(), &Readiness{Models: true, Model: "m", Timeout: 12 * time.Second, Interval: time.Second}, one())
+		err := c.Wait(t.Context(), &Readiness{Models: true, Names: []string{"m"}, Timeout: 12 * time.Second, Interval: time.Second}, one())
 		// Tries of 5 s with a second between, the last one cut.
 		if err == nil || !strings.Contains(err.Error(), "(checked 2 time(s)): no answer within 5 s;") {
 			t.Errorf("got %v", err)

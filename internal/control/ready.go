@@ -13,9 +13,10 @@ import (
 
 // Readiness is what is asked of each server before the load.
 type Readiness struct {
-	Models    bool   // the list of models must have Model; a server without a list must answer at its address
-	Inference bool   // an inference of one token must be answered, by anything below 500
-	Model     string // asked for
+	Models    bool // the list of models must have each of Names; a server without a list must answer at its address
+	Inference bool // an inference of one token must be answered for each of Names, by anything below 500
+	Names     []string
+	Type      endpoint.Type // of the inference; "" = chat
 	Timeout   time.Duration
 	Interval  time.Duration // between tries
 }
@@ -29,21 +30,28 @@ const (
 // Wait returns when every server is ready. Each check of each server may take Timeout.
 func (c *Client) Wait(ctx context.Context, r *Readiness, servers []Server) error {
 	for i := range servers {
-		s := &servers[i]
-		if r.Models {
-			what := fmt.Sprintf("waiting for model '%s' to become ready at %s", r.Model, shown(s.Base))
-			if err := c.until(ctx, r, what, leastList, func(limit time.Duration) string { return c.listed(ctx, limit, s, r.Model) }); err != nil {
-				return err
-			}
-		}
-		if r.Inference {
-			what := fmt.Sprintf("probing %s with model '%s'", shown(s.Inference), r.Model)
-			if err := c.until(ctx, r, what, leastInference, func(limit time.Duration) string { return c.infers(ctx, limit, s, r.Model) }); err != nil {
+		for _, model := range r.Names {
+			if err := c.ready(ctx, r, &servers[i], model); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// ready returns when one server is ready for one model.
+func (c *Client) ready(ctx context.Context, r *Readiness, s *Server, model string) error {
+	if r.Models {
+		what := fmt.Sprintf("waiting for model '%s' to become ready at %s", model, shown(s.Base))
+		if err := c.until(ctx, r, what, leastList, func(limit time.Duration) string { return c.listed(ctx, limit, s, model) }); err != nil {
+			return err
+		}
+	}
+	if !r.Inference {
+		return nil
+	}
+	what := fmt.Sprintf("probing %s with model '%s'", shown(s.Inference), model)
+	return c.until(ctx, r, what, leastInference, func(limit time.Duration) string { return c.infers(ctx, limit, s, r.Type, model) })
 }
 
 // until tries a check again and again, until it finds nothing missing or the time is over.
@@ -100,12 +108,12 @@ func (c *Client) listed(ctx context.Context, limit time.Duration, s *Server, mod
 }
 
 // infers sends the shortest of inferences, which proves the whole way to the model.
-func (c *Client) infers(ctx context.Context, limit time.Duration, s *Server, model string) (missing string) {
+func (c *Client) infers(ctx context.Context, limit time.Duration, s *Server, kind endpoint.Type, model string) (missing string) {
 	name, err := json.Marshal(model)
 	if err != nil {
 		return err.Error()
 	}
-	a, err := c.ask(ctx, limit, http.MethodPost, s.Inference, fmt.Appendf(nil, `{"messages":[{"role":"user","content":"Lo"}],"max_tokens":1,"model":%s}`, name))
+	a, err := c.ask(ctx, limit, http.MethodPost, s.Inference, fmt.Appendf(nil, `{%s,"model":%s}`, shortest(kind), name))
 	switch {
 	case err != nil:
 		return err.Error()
@@ -113,4 +121,15 @@ func (c *Client) infers(ctx context.Context, limit time.Duration, s *Server, mod
 		return fmt.Sprintf("answered with %d", a.status)
 	}
 	return "" // what is refused was understood; the load's first request is refused for the same reason, and says so
+}
+
+// shortest is what a type of endpoint is asked with for the least of work, as the inside of a JSON object.
+func shortest(kind endpoint.Type) string {
+	switch kind {
+	case endpoint.Completions:
+		return `"prompt":"Lo","max_tokens":1`
+	case endpoint.Embeddings:
+		return `"input":"Lo"`
+	}
+	return `"messages":[{"role":"user","content":"Lo"}],"max_tokens":1`
 }

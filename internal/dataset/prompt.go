@@ -3,11 +3,11 @@ package dataset
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"strings"
 	"time"
 	"unicode"
 
@@ -150,7 +150,7 @@ func (m *maker) turn(p *prompt, stream int, entry int64, i int) (loadgen.Turn, e
 	}
 	message := loadgen.Message{Role: "user", Content: texts[0]}
 	if batch > 1 {
-		message = parts(texts)
+		message = loadgen.Message{Role: "user", Content: strings.Join(texts, " "), Texts: texts}
 	}
 	turn.Messages = append(turn.Messages, message)
 	if len(turn.Messages) > 1 || batch > 1 {
@@ -176,31 +176,6 @@ func (m *maker) turn(p *prompt, stream int, entry int64, i int) (loadgen.Turn, e
 		turn.MaxTokens = lengths.Output.draw(m.rng, 1)
 	}
 	return turn, nil
-}
-
-// parts is a user message of several texts.
-func parts(texts []string) loadgen.Message {
-	type part struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	}
-	list := make([]part, len(texts))
-	var all []byte
-	for i, text := range texts {
-		list[i] = part{"text", text}
-		if i > 0 {
-			all = append(all, ' ')
-		}
-		all = append(all, text...)
-	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(struct { // strings alone
-		Role    string `json:"role"`
-		Content []part `json:"content"`
-	}{"user", list})
-	return loadgen.Message{Role: "user", Content: string(all), JSON: bytes.TrimRight(b.Bytes(), "\n")}
 }
 
 // preface puts what goes before a session's first user message into turn: system message and user context. It gives the marker of the first

@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"regexp"
@@ -207,20 +206,15 @@ func TestBatch(t *testing.T) {
 	seen := map[string]bool{}
 	for _, session := range take(t, source(t, o), profiling, 50) {
 		turn := session.Turns[0]
-		var m struct {
-			Role    string
-			Content []struct{ Type, Text string }
+		texts := turn.Messages[0].Texts
+		if turn.Messages[0].Role != "user" || turn.Messages[0].JSON != nil || len(texts) != 3 {
+			t.Fatalf("%+v", turn.Messages[0])
 		}
-		if err := json.Unmarshal(turn.Messages[0].JSON, &m); err != nil || m.Role != "user" || len(m.Content) != 3 {
-			t.Fatalf("%s: %v", turn.Messages[0].JSON, err)
-		}
-		var texts []string
-		for _, part := range m.Content {
-			if part.Type != "text" || count(part.Text) != 30 || seen[part.Text] {
-				t.Errorf("part %+v", part)
+		for _, text := range texts {
+			if count(text) != 30 || seen[text] {
+				t.Errorf("text %q", text)
 			}
-			seen[part.Text] = true
-			texts = append(texts, part.Text)
+			seen[text] = true
 		}
 		if all := strings.Join(texts, " "); turn.Messages[0].Content != all || turn.Input.N != int64(count(all)) {
 			t.Errorf("content %q, input %v", turn.Messages[0].Content, turn.Input)

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -24,6 +25,9 @@ type fill uint8
 const (
 	nothing fill = iota
 	messages
+	prompt // the text, or the list of several
+	inputs // the list of texts
+	model
 	limit
 )
 
@@ -35,25 +39,22 @@ type field struct {
 
 // compile lays the fields out in the order in which aiperf's dict has them: a replaced field keeps its place. tools and extra are those of
 // one turn, which stand above the endpoint's.
-func (c *Chat) compile(limited bool, tools []byte, extra []loadgen.Field) template {
-	fields := slices.Clone(c.fields)
+func (e *Endpoint) compile(limited bool, tools []byte, extra []loadgen.Field) template {
+	fields := slices.Clone(e.fields)
 	if tools != nil {
 		fields = append(fields, field{key: "tools", value: tools})
 	}
-	if limited {
-		fields = append(fields, field{key: c.limit, fill: limit})
+	if limited && e.limit != "" {
+		fields = append(fields, field{key: e.limit, fill: limit})
 	}
-	for _, p := range c.extra {
+	for _, p := range e.extra {
 		fields = set(fields, p.Key, p.JSON)
 	}
 	for _, p := range extra {
 		fields = set(fields, p.Key, p.JSON)
 	}
-	for _, f := range fields {
-		if f.key == "stream" && truthy(f.value) {
-			fields = askForUsage(fields)
-			break
-		}
+	if e.kind.HasTokens() && slices.ContainsFunc(fields, func(f field) bool { return f.key == "stream" && truthy(f.value) }) {
+		fields = askForUsage(fields, e.perChunk)
 	}
 	var t template
 	text := []byte{'{'}
@@ -82,9 +83,10 @@ func set(fields []field, key string, value []byte) []field {
 	return append(fields, field{key: key, value: value})
 }
 
-// askForUsage adds stream_options.include_usage, without which no server sends its token counts in a stream. What the user gave stands:
-// an include_usage of any value, and a stream_options that is not an object; null counts as not given.
-func askForUsage(fields []field) []field {
+// askForUsage adds stream_options.include_usage, without which no server sends its token counts in a stream, and continuous_usage_stats where
+// every chunk is to have them. What the user gave stands: a field of any value, and a stream_options that is not an object; null counts as
+// not given.
+func askForUsage(fields []field, perChunk bool) []field {
 	given := []byte("null")
 	for _, f := range fields {
 		if f.key == "stream_options" {
@@ -92,46 +94,67 @@ func askForUsage(fields []field) []field {
 		}
 	}
 	if string(given) == "null" {
-		return set(fields, "stream_options", []byte(`{"include_usage":true}`))
+		given = []byte("{}")
 	}
 	var object map[string]json.RawMessage
 	if json.Unmarshal(given, &object) != nil {
 		return fields
 	}
-	if _, ok := object["include_usage"]; ok {
-		return fields
+	asked := []string{"include_usage"}
+	if perChunk {
+		asked = append(asked, "continuous_usage_stats")
 	}
 	merged := append([]byte(nil), given[:len(given)-1]...)
-	if len(object) > 0 {
-		merged = append(merged, ',')
+	for _, key := range asked {
+		if _, ok := object[key]; ok {
+			continue
+		}
+		if len(merged) > 1 {
+			merged = append(merged, ',')
+		}
+		merged = append(orjson.AppendString(merged, key), ":true"...)
 	}
-	return set(fields, "stream_options", append(merged, `"include_usage":true}`...))
+	return set(fields, "stream_options", append(merged, '}'))
 }
 
-var errNoMessages = errors.New("a chat request needs at least one message")
+var (
+	errNoMessages = errors.New("a chat request needs at least one message")
+	errNoText     = errors.New("the request has no text")
+)
 
 // AppendBody appends the body of one request, byte for byte as aiperf 0.13.0 sends it: compact JSON, text as UTF-8, escapes only where
-// JSON asks for them. A message without a role is the user's. A raw body is what it is.
-func (c *Chat) AppendBody(dst []byte, t *loadgen.Turn, history []loadgen.Message) ([]byte, error) {
+// JSON asks for them. A message without a role is the user's. Endpoints that take texts get those of the turn's own messages that are not
+// empty; roles and history are nothing to them. A raw body is what it is.
+func (e *Endpoint) AppendBody(dst []byte, t *loadgen.Turn, history []loadgen.Message) ([]byte, error) {
 	if t.Raw != nil {
 		return append(dst, t.Raw...), nil
 	}
-	if len(history)+len(t.Messages) == 0 {
-		return dst, errNoMessages
+	if e.kind.Converses() {
+		if len(history)+len(t.Messages) == 0 {
+			return dst, errNoMessages
+		}
+	} else if countTexts(t.Messages) == 0 {
+		return dst, errNoText
 	}
-	body := c.open
+	body := e.open
 	switch {
 	case len(t.Extra) > 0 || t.Tools != nil:
-		body = c.compile(t.MaxTokens > 0, t.Tools, t.Extra)
+		body = e.compile(t.MaxTokens > 0, t.Tools, t.Extra)
 	case t.MaxTokens > 0:
-		body = c.limited
+		body = e.limited
 	}
-	dst = slices.Grow(dst, body.size()+textSize(history)+textSize(t.Messages))
+	dst = slices.Grow(dst, body.size()+len(e.model)+textSize(history)+textSize(t.Messages))
 	for _, p := range body {
 		dst = append(dst, p.fixed...)
 		switch p.fill {
 		case messages:
 			dst = appendMessages(dst, history, t.Messages)
+		case prompt:
+			dst = appendTexts(dst, t.Messages, countTexts(t.Messages) != 1)
+		case inputs:
+			dst = appendTexts(dst, t.Messages, true)
+		case model:
+			dst = orjson.AppendString(dst, cmp.Or(t.Model, e.model))
 		case limit:
 			dst = strconv.AppendInt(dst, int64(t.MaxTokens), 10)
 		}
@@ -151,7 +174,8 @@ func (t template) size() int {
 func textSize(list []loadgen.Message) int {
 	n := 0
 	for i := range list {
-		n += len(`{"role":"","content":""},`) + len("user") + len(list[i].Role) + len(list[i].Content) + len(list[i].JSON)
+		n += len(`{"role":"","content":""},`) + len("user") + len(list[i].Role) + len(list[i].Content) + len(list[i].JSON) +
+			len(list[i].Texts)*len(`{"type":"text","text":""},`)
 	}
 	return n
 }
@@ -176,10 +200,63 @@ func appendMessages(dst []byte, lists ...[]loadgen.Message) []byte {
 				dst = orjson.AppendString(dst, list[i].Role)
 			}
 			dst = append(dst, `,"content":`...)
-			dst = append(orjson.AppendString(dst, list[i].Content), '}')
+			dst = append(appendContent(dst, &list[i]), '}')
 		}
 	}
 	return append(dst, ']')
+}
+
+// appendContent appends a message's content: a string, or the list of its parts.
+func appendContent(dst []byte, m *loadgen.Message) []byte {
+	if m.Texts == nil {
+		return orjson.AppendString(dst, m.Content)
+	}
+	dst = append(dst, '[')
+	for i, text := range m.Texts {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(orjson.AppendString(append(dst, `{"type":"text","text":`...), text), '}')
+	}
+	return append(dst, ']')
+}
+
+// eachText calls f with the texts of messages that are not empty.
+func eachText(list []loadgen.Message, f func(string)) {
+	for i := range list {
+		if list[i].Texts == nil && list[i].Content != "" {
+			f(list[i].Content)
+		}
+		for _, text := range list[i].Texts {
+			if text != "" {
+				f(text)
+			}
+		}
+	}
+}
+
+func countTexts(list []loadgen.Message) (n int) {
+	eachText(list, func(string) { n++ })
+	return n
+}
+
+// appendTexts appends the texts of messages as a list, or the one text there is as a string.
+func appendTexts(dst []byte, from []loadgen.Message, list bool) []byte {
+	if list {
+		dst = append(dst, '[')
+	}
+	first := true
+	eachText(from, func(text string) {
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = orjson.AppendString(dst, text)
+	})
+	if list {
+		dst = append(dst, ']')
+	}
+	return dst
 }
 
 // truthy is Python's truth of a canonical JSON value.

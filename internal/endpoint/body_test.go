@@ -3,6 +3,7 @@ package endpoint
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"os"
 	"strings"
 	"testing"
@@ -21,19 +22,17 @@ func limited(text string, n int) *loadgen.Turn {
 	return t
 }
 
-func chat(t testing.TB, o Options) *Chat {
+func chat(t testing.TB, o Options) *Endpoint {
 	t.Helper()
-	if o.Model == "" {
-		o.Model = "m"
-	}
-	c, err := NewChat(o)
+	o.Type, o.Model = cmp.Or(o.Type, Chat), cmp.Or(o.Model, "m")
+	c, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-func body(t testing.TB, c *Chat, turn *loadgen.Turn, history ...loadgen.Message) string {
+func body(t testing.TB, c *Endpoint, turn *loadgen.Turn, history ...loadgen.Message) string {
 	t.Helper()
 	b, err := c.AppendBody([]byte("before"), turn, history)
 	if err != nil {
@@ -212,11 +211,14 @@ func TestStreamingIsOneDecision(t *testing.T) {
 	}
 }
 
-func TestNewChatErrors(t *testing.T) {
-	if _, err := NewChat(Options{}); err == nil || err.Error() != "a chat endpoint needs the name of a model" {
+func TestNewErrors(t *testing.T) {
+	if _, err := New(Options{Type: Chat}); err == nil || err.Error() != "an endpoint of type chat needs the name of a model" {
 		t.Errorf("no model: %v", err)
 	}
-	_, err := NewChat(Options{Model: "m", Extra: []Pair{{"temperature", []byte("0.")}}})
+	if _, err := New(Options{Type: "rankings", Model: "m"}); err == nil || err.Error() != `"rankings" is no type of endpoint` {
+		t.Errorf("no such type: %v", err)
+	}
+	_, err := New(Options{Type: Chat, Model: "m", Extra: []Pair{{"temperature", []byte("0.")}}})
 	if err == nil || !strings.HasPrefix(err.Error(), `extra field "temperature" is not JSON: `) {
 		t.Errorf("bad extra: %v", err)
 	}

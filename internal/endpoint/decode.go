@@ -9,7 +9,7 @@ import (
 )
 
 // decode reads an answer with encoding/json: whatever walk leaves, and the judge of what walk reads.
-func decode(data []byte, whole bool, d *wire.Delta) wire.Class {
+func (p *parser) decode(data []byte, whole bool, d *wire.Delta) wire.Class {
 	root, ok := object(data)
 	if !ok && bytes.IndexByte(data, '\n') >= 0 {
 		root, ok = object(escapeNewlines(data))
@@ -23,6 +23,9 @@ func decode(data []byte, whole bool, d *wire.Delta) wire.Class {
 	if message, code, ok := faultOf(data, root); ok {
 		d.Message, d.Code = []byte(message), code
 		return wire.Fault
+	}
+	if p.kind == Completions {
+		return decodeCompletion(root, whole, d)
 	}
 	part := "delta"
 	either := false
@@ -51,6 +54,36 @@ func decode(data []byte, whole bool, d *wire.Delta) wire.Class {
 	}
 	if finish, _ := str(choice["finish_reason"]); finish != "" {
 		d.Finish = []byte(finish)
+	}
+	return classOf(d)
+}
+
+// decodeCompletion reads the choices of a completion.
+func decodeCompletion(root map[string]json.RawMessage, whole bool, d *wire.Delta) wire.Class {
+	switch name, isString := str(root["object"]); {
+	case isNull(root["object"]) || isString && (name == "" || name == "text_completion" || name == "completion"):
+	default:
+		return wire.Malformed
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(root["choices"], &list) != nil && !isNull(root["choices"]) {
+		return wire.Malformed
+	}
+	for i, raw := range list {
+		if isNull(raw) {
+			continue
+		}
+		choice, ok := object(raw)
+		switch {
+		case !ok && i == 0:
+			return wire.Malformed
+		case i > 0 && !whole:
+			return classOf(d)
+		}
+		d.Content = append(d.Content, textOf(choice["text"])...)
+		if finish, _ := str(choice["finish_reason"]); finish != "" && i == 0 {
+			d.Finish = []byte(finish)
+		}
 	}
 	return classOf(d)
 }

@@ -43,7 +43,7 @@ type Header struct {
 
 // Header composes the header. A field given twice, in any spelling, is sent once, in the first one's place with the last one's value.
 // The error names the field, never its value.
-func (c *Chat) Header(o HeaderOptions) (Header, error) {
+func (e *Endpoint) Header(o HeaderOptions) (Header, error) {
 	h := Header{session: cmp.Or(o.Session, CorrelationID)}
 	if err := checkSession(h.session); err != nil {
 		return Header{}, err
@@ -84,7 +84,7 @@ func (c *Chat) Header(o HeaderOptions) (Header, error) {
 		h.Fixed = put(h.Fixed, "Authorization", "Bearer "+o.APIKey)
 	}
 	accept := "application/json"
-	if c.streaming {
+	if e.streaming {
 		accept = "text/event-stream"
 	}
 	h.Fixed = append(h.Fixed, wire.Field{Name: "Accept", Value: accept}, wire.Field{Name: "Content-Type", Value: "application/json"})

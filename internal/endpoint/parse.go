@@ -8,12 +8,16 @@ import (
 	"prefire/loadgen/wire"
 )
 
-// parser reads chat answers. An event that is like the one before it is read by comparing; the usual shapes are walked, without allocating;
-// everything else goes to encoding/json. All three give the same result for any input.
+// parser reads the answers of chats and completions. An event that is like the one before it is read by comparing; the usual shapes are
+// walked, without allocating; everything else goes to encoding/json. All three give the same result for any input.
 //
-// An answer whose object is missing or empty is read, for servers that leave it out; another object than chat.completion and
-// chat.completion.chunk is Malformed: it is another API's answer, whose text would be guessed at. A usage object counts in both cases.
-type parser struct{ last repeat }
+// An answer whose object is missing or empty is read, for servers that leave it out; another object than the endpoint's own is Malformed: it
+// is another API's answer, whose text would be guessed at. A usage object counts in both cases. Of several choices a chat's first is read.
+// A completion's prompts have a choice each: a stream brings one in each event, and of a whole answer all are read.
+type parser struct {
+	kind Type
+	last repeat
+}
 
 // Event reads one event of a stream. An event named error is a Fault whatever it holds.
 func (p *parser) Event(name, data []byte, d *wire.Delta) wire.Class {
@@ -30,38 +34,40 @@ func (p *parser) Event(name, data []byte, d *wire.Delta) wire.Class {
 	if class, ok := p.last.read(data, d); ok {
 		return class
 	}
-	class, ok := walk(data, false, d)
+	class, ok := p.walk(data, false, d)
 	if !ok {
 		d.Reset()
-		return decode(data, false, d)
+		return p.decode(data, false, d)
 	}
 	p.last.learn(data, class, d)
 	return class
 }
 
 // Body reads a whole answer.
-func (*parser) Body(data []byte, d *wire.Delta) wire.Class {
+func (p *parser) Body(data []byte, d *wire.Delta) wire.Class {
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
 	if len(data) == 0 {
 		return wire.Other
 	}
-	if class, ok := walk(data, true, d); ok {
+	if class, ok := p.walk(data, true, d); ok {
 		return class
 	}
 	d.Reset()
-	return decode(data, true, d)
+	return p.decode(data, true, d)
 }
 
 // answer holds the raw values of one answer; nil = not there. A later value of a key replaces an earlier one.
 type answer struct {
-	object, fault, kind, message, code, usage []byte
-	choices                                   []byte // raw where it is not an array with an object in front, else nil
-	finish, delta, whole                      []byte // of the first choice
+	kind                                       Type
+	object, fault, named, message, code, usage []byte
+	choices                                    []byte // raw where it is not an array with an object in front, else nil
+	several                                    bool   // choices
+	finish, delta, whole, text                 []byte // of the first choice
 }
 
 // walk reads an answer of the usual shape. ok is false where encoding/json has to.
-func walk(data []byte, whole bool, d *wire.Delta) (class wire.Class, ok bool) {
-	var a answer
+func (p *parser) walk(data []byte, whole bool, d *wire.Delta) (class wire.Class, ok bool) {
+	a := answer{kind: p.kind}
 	s := scan{p: data}
 	s.enter('{')
 	for first := true; !s.bad; {
@@ -79,7 +85,7 @@ func walk(data []byte, whole bool, d *wire.Delta) (class wire.Class, ok bool) {
 		case "error":
 			a.fault = s.value()
 		case "type":
-			a.kind = s.value()
+			a.named = s.value()
 		case "message":
 			a.message = s.value()
 		case "code":
@@ -96,7 +102,7 @@ func walk(data []byte, whole bool, d *wire.Delta) (class wire.Class, ok bool) {
 
 // choices takes the value of choices: the first one's fields, and nothing of the others.
 func (s *scan) choices(a *answer) {
-	a.choices, a.finish, a.delta, a.whole = nil, nil, nil, nil
+	a.choices, a.finish, a.delta, a.whole, a.text, a.several = nil, nil, nil, nil, nil, false
 	if s.peek() != '[' {
 		a.choices = s.value()
 		return
@@ -104,6 +110,7 @@ func (s *scan) choices(a *answer) {
 	s.i++
 	for n, first := 0, true; s.more(']', &first); n++ {
 		if n > 0 || s.peek() != '{' {
+			a.several = a.several || n > 0
 			if v := s.value(); n == 0 {
 				a.choices = v
 			}
@@ -123,6 +130,8 @@ func (s *scan) choices(a *answer) {
 				a.delta = s.value()
 			case "message":
 				a.whole = s.value()
+			case "text":
+				a.text = s.value()
 			case "finish_reason":
 				a.finish = s.value()
 			default:
@@ -139,6 +148,9 @@ func (a *answer) read(data []byte, whole bool, d *wire.Delta) (class wire.Class,
 	}
 	if isFault, ok := a.readFault(data, d); !ok || isFault {
 		return wire.Fault, ok
+	}
+	if a.kind == Completions {
+		return a.completion(whole, d)
 	}
 	part := a.delta
 	switch {
@@ -162,6 +174,28 @@ func (a *answer) read(data []byte, whole bool, d *wire.Delta) (class wire.Class,
 		if !readPart(part, d) {
 			return 0, false
 		}
+	}
+	if len(a.finish) > 2 && a.finish[0] == '"' {
+		d.Finish = text(a.finish, d)
+	}
+	return classOf(d), true
+}
+
+// completion is read for the answer of a completion.
+func (a *answer) completion(whole bool, d *wire.Delta) (class wire.Class, ok bool) {
+	switch string(a.object) {
+	case "", "null", `""`, `"text_completion"`, `"completion"`:
+	default:
+		return wire.Malformed, true
+	}
+	switch {
+	case !absent(a.choices):
+		return wire.Malformed, true
+	case whole && a.several || !absent(a.text) && a.text[0] != '"':
+		return 0, false
+	}
+	if isText(a.text) {
+		d.Content = text(a.text, d)
 	}
 	if len(a.finish) > 2 && a.finish[0] == '"' {
 		d.Finish = text(a.finish, d)
@@ -207,10 +241,10 @@ func (a *answer) readFault(data []byte, d *wire.Delta) (isFault, ok bool) {
 }
 
 func (a *answer) namedError(data []byte, d *wire.Delta) (isFault, ok bool) {
-	if bytes.IndexByte(a.object, '\\') >= 0 || bytes.IndexByte(a.kind, '\\') >= 0 {
+	if bytes.IndexByte(a.object, '\\') >= 0 || bytes.IndexByte(a.named, '\\') >= 0 {
 		return false, false
 	}
-	if string(a.object) != `"error"` && string(a.kind) != `"error"` {
+	if string(a.object) != `"error"` && string(a.named) != `"error"` {
 		return false, true
 	}
 	if d.Message = data; isText(a.message) {

@@ -261,7 +261,7 @@ func TestEvent(t *testing.T) {
 			t.Errorf("%s:\n%s\ngot  %+v\nwant %+v", c.name, c.data, got, c.want)
 		}
 		var d wire.Delta
-		if _, ok := walk([]byte(c.data), false, &d); ok != c.scanned {
+		if _, ok := new(parser).walk([]byte(c.data), false, &d); ok != c.scanned {
 			t.Errorf("%s: scanned without encoding/json: %v", c.name, ok)
 		}
 	}
@@ -357,24 +357,29 @@ func FuzzWalk(f *testing.F) {
 	for _, data := range append(events(f, "stream.sse"), read32(f, "plain.json"), read32(f, "unknown-model.json")) {
 		f.Add([]byte(data), true)
 	}
+	for _, data := range append(events(f, "completions-batch.sse"), read32(f, "completions.json"), read32(f, "completions-batch.json")) {
+		f.Add([]byte(data), false)
+		f.Add([]byte(data), true)
+	}
 	f.Fuzz(func(t *testing.T, data []byte, whole bool) {
 		data = bytes.TrimSpace(data)
 		before := bytes.Clone(data)
-		var d, e wire.Delta
-		class, ok := walk(data, whole, &d)
-		want := found(decode(data, whole, &e), &e)
-		if ok && found(class, &d) != want {
-			t.Errorf("%q (whole %v):\nwalk   %+v\ndecode %+v", data, whole, found(class, &d), want)
-		}
-		var again wire.Delta
-		p := new(parser)
-		got := found(p.Event(nil, data, &again), &again)
-		if whole {
-			again = wire.Delta{}
-			got = found(p.Body(data, &again), &again)
-		}
-		if bom := bytes.HasPrefix(data, []byte("\xef\xbb\xbf")); len(data) > 0 && string(data) != "[DONE]" && !bom && got != want {
-			t.Errorf("%q (whole %v):\nparser %+v\ndecode %+v", data, whole, got, want)
+		for _, kind := range []Type{Chat, Completions} {
+			var d, e, again wire.Delta
+			p := &parser{kind: kind}
+			class, ok := p.walk(data, whole, &d)
+			want := found(p.decode(data, whole, &e), &e)
+			if ok && found(class, &d) != want {
+				t.Errorf("%s: %q (whole %v):\nwalk   %+v\ndecode %+v", kind, data, whole, found(class, &d), want)
+			}
+			got := found(p.Event(nil, data, &again), &again)
+			if whole {
+				again = wire.Delta{}
+				got = found(p.Body(data, &again), &again)
+			}
+			if bom := bytes.HasPrefix(data, []byte("\xef\xbb\xbf")); len(data) > 0 && string(data) != "[DONE]" && !bom && got != want {
+				t.Errorf("%s: %q (whole %v):\nparser %+v\ndecode %+v", kind, data, whole, got, want)
+			}
 		}
 		if !bytes.Equal(data, before) {
 			t.Errorf("the data was changed: %q to %q", before, data)

@@ -93,7 +93,7 @@ func FuzzRepeat(f *testing.F) {
 		var d, e wire.Delta
 		p.Event(nil, first, &d)
 		d.Reset()
-		if got, want := found(p.Event(nil, second, &d), &d), found(decode(second, false, &e), &e); got != want {
+		if got, want := found(p.Event(nil, second, &d), &d), found(p.decode(second, false, &e), &e); got != want {
 			t.Errorf("after %q\n%q\n%+v, want %+v", first, second, got, want)
 		}
 	})

@@ -13,7 +13,7 @@ type usage map[string]any
 // Usage reads the raw usage object of an answer: the names that OpenAI, vLLM, Anthropic, Gemini, Bedrock, Cohere, DeepSeek and watsonx
 // give their counts. Of several names for one count the first in the order below that is there wins, also where its value is null. A
 // count that is not a whole number from 0 is absent. It reports false where raw holds no count.
-func (c *Chat) Usage(raw []byte) (metrics.Usage, bool) {
+func (*Endpoint) Usage(raw []byte) (metrics.Usage, bool) {
 	out, ok := walkUsage(raw)
 	if !ok {
 		out, ok = decodeUsage(raw)

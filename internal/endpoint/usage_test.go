@@ -86,7 +86,7 @@ func FuzzUsage(f *testing.F) {
 				t.Errorf("%q:\nwalk   %+v\ndecode %+v, %v", raw, walked, decoded, ok)
 			}
 		}
-		u, ok := (&Chat{}).Usage(raw)
+		u, ok := (&Endpoint{}).Usage(raw)
 		if ok == (u == metrics.Usage{}) {
 			t.Errorf("%q: %+v, %v", raw, u, ok)
 		}

@@ -13,6 +13,11 @@ import (
 	"prefire/tokenize"
 )
 
+const (
+	completionsPath = "/v1/completions"
+	embeddingsPath  = "/v1/embeddings"
+)
+
 const hello = `"messages":[{"role":"user","content":"hello there"}]`
 
 // TestAnswersAreVLLMs holds the server's answers against what vLLM 0.32 sent to the same requests.
@@ -45,6 +50,28 @@ func TestAnswersAreVLLMs(t *testing.T) {
 		{"outlong.json", "POST", chatPath, "application/json", `{"model":"tiny",` + hello + `,"max_tokens":9000,"stream":true}`, 400},
 		{"so-nostream.json", "POST", chatPath, "application/json",
 			`{"model":"tiny",` + hello + `,"max_tokens":1,"stream_options":{"include_usage":true}}`, 400},
+
+		{"completions.sse", "POST", completionsPath, "application/json",
+			`{"model":"tiny","prompt":"to be","stream":true,"max_tokens":4,"ignore_eos":true,"stream_options":{"include_usage":true}}`, 200},
+		{"completions-nousage.sse", "POST", completionsPath, "application/json",
+			`{"model":"tiny","prompt":["to be"],"stream":true,"max_tokens":3,"ignore_eos":true}`, 200},
+		{"completions-continuous.sse", "POST", completionsPath, "application/json", `{"model":"tiny","prompt":"to be","stream":true,"max_tokens":2,` +
+			`"ignore_eos":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`, 200},
+		{"completions.json", "POST", completionsPath, "application/json", `{"model":"tiny","prompt":"to be","max_tokens":3,"ignore_eos":true}`, 200},
+		{"completions-batch.json", "POST", completionsPath, "application/json", `{"model":"tiny","prompt":["to be","the"],"max_tokens":2,"ignore_eos":true}`, 200},
+		{"completions-nolimit.json", "POST", completionsPath, "application/json", `{"model":"tiny","prompt":"to be","ignore_eos":true}`, 200},
+		{"completions-noprompt.json", "POST", completionsPath, "application/json", `{"model":"tiny"}`, 400},
+		{"completions-empty.json", "POST", completionsPath, "application/json", `{"model":"tiny","prompt":[]}`, 400},
+		{"completions-nomodel.json", "POST", completionsPath, "application/json", `{"model":"other","prompt":"to be"}`, 404},
+		{"completions-outlong.json", "POST", completionsPath, "application/json", `{"model":"tiny","prompt":"to be","max_tokens":9000}`, 400},
+		{"completions-zero.json", "POST", completionsPath, "application/json", `{"model":"tiny","prompt":"to be","max_tokens":0}`, 400},
+		{"completions-so-nostream.json", "POST", completionsPath, "application/json",
+			`{"model":"tiny","prompt":"to be","max_tokens":1,"stream_options":{"include_usage":true}}`, 400},
+
+		{"embeddings.json", "POST", embeddingsPath, "application/json", `{"model":"tiny","input":["one two three four","one two three"]}`, 200},
+		{"embeddings-empty.json", "POST", embeddingsPath, "application/json", `{"model":"tiny","input":[]}`, 400},
+		{"embeddings-noinput.json", "POST", embeddingsPath, "application/json", `{"model":"tiny"}`, 400},
+		{"embeddings-nomodel.json", "POST", embeddingsPath, "application/json", `{"model":"other","input":["a"]}`, 404},
 	} {
 		t.Run(c.golden, func(t *testing.T) {
 			req, err := http.NewRequest(c.method, s.URL()+c.path, strings.NewReader(c.body))
@@ -94,7 +121,8 @@ func roundTrip(t *testing.T, rt http.RoundTripper, req *http.Request) (*http.Res
 func normal(s string) string {
 	for _, r := range [][2]string{
 		{`"id":"chatcmpl-[^"]*"`, `"id":"chatcmpl-ID"`}, {`"id":"modelperm-[^"]*"`, `"id":"modelperm-ID"`}, {`"created":\d+`, `"created":0`},
-		{`"content":"[^"]+"`, `"content":"TEXT"`}, {`"vllm-0\.32\.0-[^"]*"`, `"FINGERPRINT"`},
+		{`"id":"cmpl-[^"]*"`, `"id":"cmpl-ID"`}, {`"id":"embd-[^"]*"`, `"id":"embd-ID"`}, {`"embedding":\[[^\]]+\]`, `"embedding":[NUMBERS]`},
+		{`"text":"(\\.|[^"\\])+"`, `"text":"TEXT"`}, {`"content":"[^"]+"`, `"content":"TEXT"`}, {`"vllm-0\.32\.0-[^"]*"`, `"FINGERPRINT"`},
 	} {
 		s = regexp.MustCompile(r[0]).ReplaceAllString(s, r[1])
 	}

@@ -308,7 +308,7 @@ func TestLengthOfTheAnswer(t *testing.T) {
 		{50, 1000, `{"messages":[{"content":"a b c"}],"max_tokens":20}`, 20, false},
 	} {
 		s := unstarted(t, Options{OutputTokens: c.output, MaxModelLen: c.maxLen})
-		j, bad := s.accept("application/json", []byte(c.body))
+		j, bad := s.accept(chats, "application/json", []byte(c.body))
 		if bad != nil {
 			t.Errorf("%s: %s", c.body, bad.message)
 			continue
@@ -321,14 +321,14 @@ func TestLengthOfTheAnswer(t *testing.T) {
 
 func TestPromptIsAllTextOfAllMessages(t *testing.T) {
 	s := unstarted(t, Options{UsageExtra: 5})
-	j, bad := s.accept("application/json", []byte(
+	j, bad := s.accept(chats, "application/json", []byte(
 		`{"messages":[{"role":"system","content":"a b"},{"role":"assistant","content":null},`+
 			`{"role":"user","content":[{"type":"text","text":"c d e"},{"type":"text","text":"f"}]}]}`))
 	if bad != nil {
 		t.Fatal(bad.message)
 	}
-	if j.prompt != 11 || j.model != DefaultModel {
-		t.Errorf("%d tokens, model %s", j.prompt, j.model)
+	if j.prompt() != 11 || j.model != DefaultModel {
+		t.Errorf("%d tokens, model %s", j.prompt(), j.model)
 	}
 }
 

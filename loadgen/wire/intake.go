@@ -64,7 +64,7 @@ func (c *Call) Begin(at int64) (gen uint32) {
 	if n := min(c.MaxChunks, firstChunks); cap(c.Chunks) < n {
 		c.Chunks = make([]Chunk, 0, n)
 	}
-	c.Text, c.Raw, c.Usage = c.Text[:0], c.Raw[:0], c.Usage[:0]
+	c.Text, c.Raw, c.Usage, c.FirstUsage = c.Text[:0], c.Raw[:0], c.Usage[:0], c.FirstUsage[:0]
 	c.Restart()
 	return c.gen.Add(1)
 }
@@ -200,6 +200,9 @@ func (c *Call) event(ev *sse.Event, at int64, s *Stamp, exact, shares bool) bool
 	c.fold(class, ev.Comment)
 	if !class.Counts() {
 		return false
+	}
+	if len(c.Chunks) == 0 {
+		c.FirstUsage = append(c.FirstUsage[:0], in.delta.Usage...)
 	}
 	ch := c.chunk(at, s, exact)
 	if shares {

@@ -254,6 +254,8 @@ type Call struct {
 	Text   []byte  // out
 	Raw    []byte  // out
 	Usage  []byte  // out: raw JSON of the last non-empty usage object
+	// FirstUsage is the raw usage object of a stream's first content event, empty where it has none; out.
+	FirstUsage []byte
 
 	gen    atomic.Uint32
 	intake intake

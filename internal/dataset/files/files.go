@@ -68,6 +68,8 @@ type Options struct {
 	// schedule only where the file's first row has a time.
 	Scheduled []bool
 	IfTimed   bool
+	// Texts: the endpoint takes texts alone: conversations of one turn, no messages with roles. Whole bodies are sent as they are all the same.
+	Texts bool
 	// FromFirst counts times from the first row's; Start and End keep the rows of a trace that are due within them, in ms of the file's own
 	// time, and times count from Start where it is given.
 	FromFirst  bool

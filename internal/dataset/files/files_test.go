@@ -115,7 +115,7 @@ func TestRowsBecomeSessions(t *testing.T) {
 			{ID: "session_000000", Turns: []loadgen.Turn{{Messages: user("What is AI?"), MaxTokens: 64, Input: known("What is AI?"),
 				Extra: []loadgen.Field{{Key: "temperature", JSON: []byte("0")}, {Key: "stop", JSON: []byte(`["é"]`)}}}}},
 			{ID: "session_000001", Turns: []loadgen.Turn{{Messages: []loadgen.Message{{Role: "system", Content: "one two",
-				JSON: []byte(`{"role":"system","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}]}`)}}, Input: known("one two"),
+				Texts: []string{"one", "two"}}}, Input: known("one two"),
 				Timed: true, At: 5500 * time.Microsecond}}},
 			{ID: "session_000002", Turns: []loadgen.Turn{{Messages: user("q"), Input: known("q")}}},
 			{ID: "session_000003", Turns: []loadgen.Turn{{Messages: user("t"), Input: known("t")}}},

@@ -188,6 +188,9 @@ func (s *Source) index() error {
 	if err := x.checkKinds(); err != nil {
 		return err
 	}
+	if err := x.checkTurns(); err != nil {
+		return err
+	}
 	x.say()
 	if len(s.convs) == 0 {
 		return x.empty()
@@ -279,6 +282,9 @@ func (x *indexer) row(file int, p place, text []byte, path string) error {
 	r, fault := x.parse(text)
 	if fault == nil {
 		fault = x.check(&r)
+	}
+	if fault == nil && x.o.Texts {
+		fault = r.textsOnly()
 	}
 	if fault != nil {
 		fault.File, fault.Line = x.files[file].path, int(p.line)
@@ -451,6 +457,20 @@ func (x *indexer) checkKinds() error {
 			p := x.rows[c.first+c.n-1]
 			return &RowError{File: x.files[p.file].path, Line: int(p.line), Field: "session_id", Found: "a session whose rows mix messages, payload and prompts",
 				Want: "one of them for all rows of a session"}
+		}
+	}
+	return nil
+}
+
+// checkTurns refuses conversations over several rows where the endpoint takes none.
+func (x *indexer) checkTurns() error {
+	if !x.o.Texts || !x.o.Format.Trace() {
+		return nil
+	}
+	for n, c := range x.convs {
+		if c.n > 1 && !(n < len(x.kinds) && x.kinds[n].raw) {
+			p := x.rows[c.first+1]
+			return &RowError{File: x.files[p.file].path, Line: int(p.line), Field: "session_id", Found: "a second turn of a session", Want: oneText}
 		}
 	}
 	return nil

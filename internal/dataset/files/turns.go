@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"prefire/internal/orjson"
 	"prefire/loadgen"
 )
 
@@ -178,17 +177,25 @@ func message(role string, contents []string) loadgen.Message {
 	}
 	parts := slices.DeleteFunc(slices.Clone(contents), func(s string) bool { return s == "" })
 	m.Content = strings.Join(parts, " ")
-	if len(parts) == 0 {
-		return m
+	if len(parts) > 0 {
+		m.Texts = parts
 	}
-	m.JSON = append(append([]byte(`{"role":`), orjson.AppendString(nil, m.Role)...), `,"content":[`...)
-	for i, s := range parts {
-		if i > 0 {
-			m.JSON = append(m.JSON, ',')
-		}
-		m.JSON = append(append(m.JSON, `{"type":"text","text":`...), orjson.AppendString(nil, s)...)
-		m.JSON = append(m.JSON, '}')
-	}
-	m.JSON = append(m.JSON, "]}"...)
 	return m
+}
+
+const oneText = "one text: this endpoint takes no conversation (--endpoint-type chat does)"
+
+// textsOnly refuses what an endpoint that takes texts cannot be sent.
+func (r *row) textsOnly() *RowError {
+	for i := range r.turns {
+		switch t := &r.turns[i]; {
+		case t.messages != nil:
+			return &RowError{Field: "messages", Found: fmt.Sprintf("%d messages", len(t.messages)), Want: oneText}
+		case t.tools != nil:
+			return &RowError{Field: "tools", Found: "tools", Want: oneText}
+		case t.raw == nil && len(r.turns) > 1:
+			return &RowError{Field: "turns", Found: fmt.Sprintf("%d turns", len(r.turns)), Want: oneText}
+		}
+	}
+	return nil
 }

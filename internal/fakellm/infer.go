@@ -1,27 +1,25 @@
 package fakellm
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"sync"
 )
 
-// chat answers a chat completion.
-func (s *Server) chat(x *exchange) {
-	j, bad := s.accept(x.r.Header.Get("Content-Type"), x.body)
+// infer answers an inference.
+func (s *Server) infer(x *exchange, a api) {
+	j, bad := s.accept(a, x.r.Header.Get("Content-Type"), x.body)
 	x.body = nil
 	if bad != nil {
 		x.fail(bad)
 		return
 	}
 	e := &x.entry
-	e.Model, e.PromptTokens, e.PromptSHA256 = j.model, j.prompt, hex.EncodeToString(j.hash[:])
+	e.Model, e.PromptTokens, e.PromptSHA256 = j.model, j.prompt(), hex.EncodeToString(j.hash[:])
 	ticket, inFlight, most := s.load.enter(s.o.Refuse != 0)
 	if ticket == nil {
 		s.stats.rejected()
@@ -31,52 +29,47 @@ func (s *Server) chat(x *exchange) {
 	defer s.load.leave(ticket)
 	e.InFlight, e.MaxInFlight = inFlight, most
 
-	script := newScript(x.fault)
-	script.apply(j)
 	shape := newShape(x, j)
-	shape.reasoning, shape.field, shape.tool, shape.pad = script.reasoning, script.field, script.tool, script.pad
-	g := generation{x: x, j: j, shape: shape, ticket: ticket, script: script}
-	defer func() { e.OutputTokens = g.tokens }()
 	if j.stream {
 		// vLLM sends the head when it has taken the request in, long before the first token, and before the request has a slot.
 		h := x.w.Header()
-		h.Set("Content-Type", cmp.Or(script.contentType, "text/event-stream; charset=utf-8"))
-		if script.place < 0 && script.run(&g, -1) != nil {
-			g.broken()
-			return
-		}
+		h.Set("Content-Type", "text/event-stream; charset=utf-8")
 		e.Status = http.StatusOK
 		x.write(WriteHead, s.clock.Now(), func() error {
 			x.w.WriteHeader(http.StatusOK)
 			return nil
 		})
-		if script.earlyRole {
-			_ = g.emit(WriteRole, s.clock.Now(), shape.role())
-		}
 	}
 	p, err := s.schedule(x, j, ticket)
 	if err != nil {
-		s.stats.finished(reasonAbort, j.prompt, 0, 0)
+		s.finished(reasonAbort, j, 0, 0)
 		return
 	}
 	e.TTFTNS = p.first - x.begun
-	g.p = p
-	if j.stream {
+	g := generation{x: x, j: j, p: p, shape: shape, ticket: ticket}
+	switch {
+	case j.api == embeddings:
+		err = g.vectors()
+	case j.stream:
 		err = g.stream()
-	} else {
+	default:
 		err = g.whole()
 	}
+	e.OutputTokens = g.tokens * len(j.prompts)
 	reason := shape.reason
-	if errors.Is(err, errFault) {
-		g.broken()
-		return
-	}
 	if err == nil {
 		x.complete()
 	} else {
 		reason = reasonAbort
 	}
-	s.stats.finished(reason, j.prompt, g.tokens, float64(s.clock.Now()-x.begun)/1e9)
+	s.finished(reason, j, g.tokens, float64(s.clock.Now()-x.begun)/1e9)
+}
+
+// finished counts the end of a request: to vLLM's engine each of its prompts is one.
+func (s *Server) finished(reason string, j *job, tokens int, seconds float64) {
+	for _, prompt := range j.prompts {
+		s.stats.finished(reason, prompt, tokens, seconds)
+	}
 }
 
 // busy is the answer where there is no slot. 503 has vLLM's words; vLLM itself never answers 429, but gateways before it do.
@@ -124,8 +117,8 @@ func (s *Server) schedule(x *exchange, j *job, t *ticket) (*pace, error) {
 	start = s.cold.after(start, int64(s.o.ColdInference))
 	x.entry.StartNS = s.wall(start)
 	rng := rand.New(rand.NewPCG(s.o.Seed, binary.LittleEndian.Uint64(j.hash[:])))
-	ttft := float64(s.o.TTFT) + float64(j.prompt)*float64(s.o.PrefillPerToken)
-	if s.o.Knee > 0 && j.prompt >= s.o.Knee {
+	ttft := float64(s.o.TTFT) + float64(j.prompt())*float64(s.o.PrefillPerToken)
+	if s.o.Knee > 0 && j.prompt() >= s.o.Knee {
 		ttft *= s.o.KneeFactor
 	}
 	if s.o.Jitter > 0 {
@@ -160,8 +153,7 @@ type generation struct {
 	p      *pace
 	shape  *shape
 	ticket *ticket
-	script *script
-	tokens int // that have been sent, an end-of-sequence token counted
+	tokens int // that have been sent for each prompt, an end-of-sequence token counted
 	last   int64
 }
 
@@ -171,122 +163,54 @@ func (g *generation) next(ctx context.Context, k int) (int64, error) {
 	return due, g.x.s.alarm.wait(ctx, due)
 }
 
-// stream sends the answer as events: the role with the first token, a chunk for each step, the last of which carries the finish reason,
-// usage where it is asked for, and [DONE].
+// stream sends the answer as events: a chat's role with the first token, a chunk for each step of each prompt, the last of which carries the
+// finish reason, usage where it is asked for, and [DONE].
 func (g *generation) stream() error {
-	s, sc := g.x.s, g.script
+	x, s, ctx := g.x, g.x.s, g.x.r.Context()
+	step := s.o.TokensPerChunk
 	var due int64
-	for k, chunk := 0, 0; k < g.j.tokens(); chunk++ {
+	for k := 0; k < g.j.tokens(); k += step {
 		var err error
-		g.shape.half = wholeText
-		n := sc.step(s.o.TokensPerChunk, g.j.tokens()-k)
-		if due, err = g.await(k); err != nil {
+		if due, err = g.next(ctx, k); err != nil {
 			return err
 		}
-		if err := sc.run(g, chunk); err != nil {
-			return err
-		}
-		if sc.hook != nil { // it may have moved what is still due
-			if due, err = g.await(k); err != nil {
-				return err
-			}
-		}
+		n := min(step, g.j.tokens()-k)
 		last := k+n == g.j.tokens()
 		if last {
 			// The engine is done with the request when it has its last token, before the front has written it.
 			s.load.leave(g.ticket)
 		}
-		if k == 0 && !sc.earlyRole {
-			if err := g.emit(WriteRole, due, g.shape.role()); err != nil {
-				return err
-			}
-		}
-		if sc.noTokens {
-			n = g.j.tokens()
-			last = true
-			s.load.leave(g.ticket)
-		} else {
-			g.step(k, n)
+		g.step(k, n)
+		if k == 0 && g.j.api == chats {
+			x.event(WriteRole, due, g.shape.role())
 		}
 		kind := WriteContent
 		if last {
 			kind = WriteFinish
 		}
-		if sc.tokens == "halves" && n == 1 {
-			g.shape.half = firstHalf
-			if err := g.emit(WriteContent, due, g.shape.content(s.words, k, n, false)); err != nil {
-				return err
-			}
-			g.shape.half = secondHalf
+		for choice := range g.j.prompts {
+			x.event(kind, due, g.shape.content(s.words, choice, k, n, last))
 		}
-		if sc.noTokens {
-			g.shape.half = noText
-		}
-		if err := g.emit(kind, due, g.shape.content(s.words, k, n, last && !sc.noFinish)); err != nil {
-			return err
-		}
-		k += n
-	}
-	return g.end(due)
-}
-
-// end sends what follows the last token.
-func (g *generation) end(due int64) error {
-	x, sc := g.x, g.script
-	if sc.tail > 0 {
-		due += int64(sc.tail)
-		if err := x.s.alarm.wait(x.r.Context(), due); err != nil {
-			return err
+		if x.err != nil {
+			return x.err
 		}
 	}
-	var parts []string
-	if g.j.usage && sc.usage != "late" {
-		parts = append(parts, WriteUsage)
+	if g.j.usage {
+		x.event(WriteUsage, due, g.shape.usage())
 	}
-	if !sc.noDone {
-		parts = append(parts, WriteDone)
-	}
-	if g.j.usage && sc.usage == "late" {
-		parts = append(parts, WriteUsage)
-	}
-	for _, kind := range parts {
-		event := g.shape.done
-		if kind == WriteUsage {
-			event = func() []byte { return g.shape.usage(g.tokens) }
-			if sc.usage == "twice" {
-				if err := g.emit(kind, due, g.shape.usage(g.tokens/2)); err != nil {
-					return err
-				}
-			}
-		}
-		if err := g.emit(kind, due, event()); err != nil {
-			return err
-		}
-	}
-	if err := g.flushHeld(); err != nil {
-		return err
-	}
-	if sc.after != nil {
-		sc.after(x)
-	}
+	x.event(WriteDone, due, g.shape.done())
 	return x.err
-}
-
-// broken notes that a fault ended the answer.
-func (g *generation) broken() {
-	x := g.x
-	x.entry.Ended = EndedFault
-	x.abort = x.abort || !g.script.done && !x.hijacked
-	x.s.stats.finished(reasonAbort, g.j.prompt, g.tokens, 0)
 }
 
 // step notes that n tokens from k on have been made.
 func (g *generation) step(k, n int) {
 	now := g.x.s.clock.Now()
-	if k == 0 {
-		g.x.s.stats.first(float64(now-g.x.begun)/1e9, g.j.prompt, n)
-	} else {
-		g.x.s.stats.next(float64(now-g.last)/1e9, n)
+	for _, prompt := range g.j.prompts {
+		if k == 0 {
+			g.x.s.stats.first(float64(now-g.x.begun)/1e9, prompt, n)
+		} else {
+			g.x.s.stats.next(float64(now-g.last)/1e9, n)
+		}
 	}
 	g.last, g.tokens = now, k+n
 }
@@ -307,6 +231,19 @@ func (g *generation) whole() error {
 			x.whole(due, g.shape.whole(s.words))
 		}
 	}
+	return x.err
+}
+
+// vectors sends the embeddings of all texts, when the prompt has been taken in.
+func (g *generation) vectors() error {
+	x, s := g.x, g.x.s
+	due, err := g.next(x.r.Context(), 0)
+	if err != nil {
+		return err
+	}
+	g.step(0, 0)
+	s.load.leave(g.ticket)
+	x.whole(due, g.shape.vectors())
 	return x.err
 }
 

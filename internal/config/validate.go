@@ -1,0 +1,35 @@
+package config
+
+import "strings"
+
+// Verdict is what is to be said of a config file that can be run.
+type Verdict struct {
+	Warnings []string // what makes a run fail or measure less than it says
+	Notices  []string // as a run with the file prints them
+}
+
+// Validate reads a config file as the profile command does, without any flag. Its error is an *Error that says all that is wrong.
+func Validate(path string, env func(string) (string, bool), read func(string) ([]byte, error)) (*Verdict, error) {
+	d, err := load(path, env, read)
+	if err != nil {
+		return nil, err
+	}
+	d.lint = true
+	if err := d.read(read); err != nil {
+		return nil, err
+	}
+	c, err := d.resolve()
+	if err != nil {
+		return nil, err
+	}
+	return &Verdict{Warnings: d.warnings, Notices: c.Notices}, nil
+}
+
+// warnOrRefuse is a problem of a run that aiperf finds once it runs alone: a file with it is valid.
+func (r *decoder) warnOrRefuse(d *draft, place, what string) {
+	if d.lint {
+		d.warnings = append(d.warnings, place+": "+strings.TrimSuffix(what, "."))
+		return
+	}
+	r.problem(place, "%s", what)
+}
