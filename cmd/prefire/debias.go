@@ -21,7 +21,7 @@ import (
 )
 
 type debiasFlags struct {
-	json, dry bool
+	json, dry, report bool
 }
 
 func debiasCommand(p process) *cobra.Command {
@@ -51,6 +51,7 @@ The old files stay as they are. Counts, lengths and the rates over the whole run
 	f.SortFlags = false
 	f.BoolVar(&o.json, "json", false, "print JSON in the place of the tables")
 	f.BoolVar(&o.dry, "dry-run", false, "write no files")
+	f.BoolVar(&o.report, "report", false, "make report.html in each DIR, as prefire report does, with the tables in it")
 	return cmd
 }
 
@@ -63,8 +64,12 @@ type debiasedRun struct {
 }
 
 func debias(p process, o debiasFlags, dirs []string) error {
+	if o.report && o.dry {
+		return errors.New("--report writes a file and --dry-run none: leave one of them out")
+	}
 	var runs []debiasedRun
 	var errs []error
+	var pages []string
 	for _, dir := range dirs {
 		info, err := os.Stat(dir)
 		switch {
@@ -82,6 +87,7 @@ func debias(p process, o debiasFlags, dirs []string) error {
 		if len(found) == 0 && err == nil {
 			errs = append(errs, fmt.Errorf("%s holds no results: there is no profile_export.jsonl in it or below it", dir))
 		}
+		debiased := map[string]*procedure.Debiased{}
 		for _, a := range found {
 			r, err := debiasRun(dir, a, o.dry)
 			if err != nil {
@@ -89,7 +95,17 @@ func debias(p process, o debiasFlags, dirs []string) error {
 				continue
 			}
 			runs = append(runs, r)
+			debiased[a.Records] = r.d
 		}
+		if !o.report || len(debiased) == 0 {
+			continue
+		}
+		page := filepath.Join(dir, reportFile)
+		if err := writeReport(dir, page, debiased); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		pages = append(pages, page)
 	}
 	if o.json {
 		if err := printDebiasedJSON(p.stdout, runs); err != nil {
@@ -101,6 +117,9 @@ func debias(p process, o debiasFlags, dirs []string) error {
 		}
 		if len(runs) > 1 {
 			printDebiasedRuns(p.stdout, runs)
+		}
+		for _, page := range pages {
+			fmt.Fprintf(p.stdout, "Report: %s\n", page)
 		}
 	}
 	return errors.Join(errs...)

@@ -105,6 +105,7 @@ func longContext(p process, args []string) error {
 	}
 	for i, cfg := range configs {
 		cfg.Artifacts.Dir = s.folder(lengths[i])
+		s.report, cfg.Report = cfg.Report, false // the scan has one for all lengths
 		cfg.Command = config.CommandLine("prefire", "longcontext", args)
 		if cfg.Seed != nil {
 			// Every length draws prompts of its own: with one seed, the server's prefix cache would know those of the length before.
@@ -240,6 +241,7 @@ type scan struct {
 	dir      string
 	lengths  []int // rising
 	baseline *baseline
+	report   bool
 	runs     []*export.Run      // of the lengths that ended
 	samples  []procedure.Length // likewise
 }
@@ -322,5 +324,13 @@ func (s *scan) conclude() error {
 	for _, isl := range s.lengths[:len(s.runs)] {
 		fmt.Fprintf(s.stdout, "  %s\n", s.folder(isl))
 	}
+	if !s.report {
+		return nil
+	}
+	page := filepath.Join(s.dir, reportFile)
+	if err := writeReport(s.dir, page, nil); err != nil {
+		return fmt.Errorf("the report could not be made: %w", err)
+	}
+	fmt.Fprintf(s.stdout, "Report: %s\n", page)
 	return nil
 }

@@ -181,7 +181,17 @@ func benchmark(p process, cfg *config.Config, command string) (*outcome, error) 
 		dir:     export.Dir{FS: export.Disk{}, Path: cfg.Artifacts.Dir, Names: export.NewNames(cfg.Artifacts.Prefix)}}
 	b.secrets = export.NewRedactor(secrets(cfg)...)
 	b.options = metrics.Options{Streaming: l.api.Streaming(), NoTokens: !l.kind.HasTokens(), ServerCounts: cfg.Endpoint.ServerCounts, IncludeCold: cfg.IncludeCold, OpenLoop: openLoop(&l.plan), HDR: true}
-	return b.execute()
+	out, err := b.execute()
+	if err != nil || !cfg.Report {
+		return out, err
+	}
+	file := filepath.Join(b.dir.Path, reportFile)
+	if failed := writeReport(b.dir.Path, file, nil); failed != nil {
+		out.failed, out.code = errors.Join(out.failed, fmt.Errorf("the report could not be made: %w", failed)), exitFailed
+		return out, nil
+	}
+	out.run.Screen.Files = append(out.run.Screen.Files, export.File{Kind: "Report", Path: file})
+	return out, nil
 }
 
 // secrets are the values that must not reach a file or the screen.

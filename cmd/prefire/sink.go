@@ -86,7 +86,11 @@ func newSink(o sinkOptions) (*sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.dir.Prepare(); err != nil {
+	err = o.dir.Prepare()
+	if err == nil {
+		err = o.dir.FS.Remove(filepath.Join(o.dir.Path, reportFile)) // an earlier run's
+	}
+	if err != nil {
 		_ = journal.Close()
 		return nil, err
 	}

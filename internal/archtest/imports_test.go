@@ -53,16 +53,21 @@ var rules = map[string]rule{
 	"internal/collect":          {may: []string{"internal/orjson", "loadgen", "metrics"}, offline: true},
 	"internal/fakellm":          {may: []string{"sse", "tokenize", "loadgen/wire", "loadgen/wire/stamp"}},
 	"internal/procedure":        {may: []string{"loadgen", "metrics"}, offline: true},
-	"internal/report":           {may: []string{"metrics", "internal/procedure"}, offline: true},
 	"internal/archtest":         {offline: true},
 	"internal/parity":           {},
 	"internal/bench":            {may: []string{"internal/fakellm", "loadgen/wire", "loadgen/wire/stamp"}},
 	"cmd/bench":                 {may: []string{"internal/bench", "internal/dataset", "loadgen", "loadgen/wire", "metrics", "tokenize"}},
+	"internal/report": {
+		may: []string{"metrics", "internal/procedure", "internal/report/chart", "internal/report/digest"}, offline: true},
+	"internal/report/chart": {
+		offline: true},
+	"internal/report/digest": {
+		may: []string{"internal/procedure"}, offline: true},
 	"internal/dataset/files": {
 		may: []string{"internal/orjson", "loadgen", "tokenize", "metrics"}, offline: true},
 	"cmd/prefire": {may: []string{"sse", "metrics", "tokenize", "loadgen", "loadgen/wire", "loadgen/wire/stamp", "loadgen/wire/h2",
 		"loadgen/wire/portable", "loadgen/wire/reactor", "internal/endpoint", "internal/dataset", "internal/dataset/files", "internal/config", "internal/config/templates", "internal/export", "internal/collect",
-		"internal/control", "internal/fakellm", "internal/procedure", "internal/report"}},
+		"internal/control", "internal/fakellm", "internal/procedure", "internal/report", "internal/report/chart"}},
 }
 
 // shared are the packages that any test may import: servers and transports to test against, and the decoder that reads what they send.

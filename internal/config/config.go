@@ -44,6 +44,7 @@ type Config struct {
 	Prewarm        bool
 	IncludeCold    bool
 	StreamsPerConn int
+	Report         bool // make report.html after the run
 
 	// Notices are lines for stderr: flags that mean nothing here, defaults that surprise, the dialect, totals under the rule.
 	Notices []string

@@ -50,6 +50,7 @@ type draft struct {
 	client, http   opt[string]
 	prewarm        opt[bool]
 	includeCold    opt[bool]
+	report         opt[bool]
 	streamsPerConn opt[int64]
 
 	notices []string

@@ -73,6 +73,8 @@ func ownFlags() []Flag {
 		{Field: "streams_per_connection", Names: []string{"--streams-per-connection"}, Group: gPrefire, Kind: Int, Bound: atLeast(1),
 			Default: "16",
 			Help:    "HTTP/2: how many requests share one connection at most, within what the server allows."},
+		{Field: "report", Names: []string{"--report"}, Group: gPrefire, Kind: Bool, Default: "false",
+			Help: "After the run, make report.html in the artifact folder: one page with verdicts and plots, as prefire report does."},
 	}
 }
 

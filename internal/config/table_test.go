@@ -49,7 +49,7 @@ func TestTableHoldsAllOfAiperfsFlags(t *testing.T) {
 			own = append(own, f.Name())
 		}
 	}
-	want := []string{"--client", "--http", "--prewarm", "--include-cold", "--streams-per-connection", "--isl-counts",
+	want := []string{"--client", "--http", "--prewarm", "--include-cold", "--streams-per-connection", "--report", "--isl-counts",
 		"--repeat-share"}
 	if !slices.Equal(own, want) {
 		t.Errorf("flags that aiperf does not have: %q, want %q", own, want)

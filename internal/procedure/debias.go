@@ -95,27 +95,39 @@ func (d *Debiased) take(l *recordLine, with, hot []series) {
 
 // signs reports whether a request was cold.
 func (d *Debiased) signs(l *recordLine) bool {
-	reused, a := l.number("http_req_connection_reused")
-	dns, b := l.number("http_req_dns_lookup")
-	connect, c := l.number("http_req_connecting")
-	if !a && !b && !c {
+	s := tellCold(l.number)
+	if !s.told {
 		d.Untold++
 		return false
 	}
-	cold := false
-	for _, s := range [...]struct {
+	for _, c := range [...]struct {
 		is bool
 		n  *int
-	}{{a && reused == 0, &d.Signs.NewConnection}, {b && dns > slowConnect, &d.Signs.SlowDNS}, {c && connect > slowConnect, &d.Signs.SlowConnect}} {
-		if s.is {
-			*s.n++
-			cold = true
+	}{{s.newConnection, &d.Signs.NewConnection}, {s.slowDNS, &d.Signs.SlowDNS}, {s.slowConnect, &d.Signs.SlowConnect}} {
+		if c.is {
+			*c.n++
 		}
 	}
-	if cold {
+	if s.cold() {
 		d.Cold++
 	}
-	return cold
+	return s.cold()
+}
+
+// coldSigns are the signs of one request.
+type coldSigns struct {
+	told                                bool // the record has connection facts
+	newConnection, slowDNS, slowConnect bool
+}
+
+func (s *coldSigns) cold() bool { return s.newConnection || s.slowDNS || s.slowConnect }
+
+// tellCold finds the signs in a record's metrics, times in ms.
+func tellCold(number func(tag string) (float64, bool)) coldSigns {
+	reused, a := number("http_req_connection_reused")
+	dns, b := number("http_req_dns_lookup")
+	connect, c := number("http_req_connecting")
+	return coldSigns{a || b || c, a && reused == 0, b && dns > slowConnect, c && connect > slowConnect}
 }
 
 func (d *Debiased) compare(with, hot []series) {

@@ -38,25 +38,52 @@ func (l *recordLine) answered() bool {
 // number is a metric of the record; a time is in ms.
 func (l *recordLine) number(tag string) (float64, bool) {
 	m, ok := l.Metrics[tag]
-	var v float64
-	if !ok || json.Unmarshal(m.Value, &v) != nil {
+	if !ok {
 		return 0, false
 	}
-	switch m.Unit {
-	case metrics.Nanoseconds:
-		v /= 1e6
-	case metrics.Seconds:
-		v *= 1e3
-	}
-	return v, true
+	return m.number()
 }
 
 // eachRecord calls take for each record of profiling. An error names the line; cut says that the last line was broken off, as a run that was
 // killed leaves it, and is left out.
 func eachRecord(records io.Reader, take func(*recordLine)) (cut bool, err error) {
+	return eachLine(records, func(line []byte) error {
+		var l recordLine
+		if err := json.Unmarshal(line, &l); err != nil {
+			return err
+		}
+		if l.Metadata == nil || l.Metrics == nil {
+			return errHalfRecord
+		}
+		if measured(l.Metadata.Phase) {
+			take(&l)
+		}
+		return nil
+	})
+}
+
+// errHalfRecord is the error of a line that is JSON and no record.
+var errHalfRecord = errors.New("it has no metadata or no metrics")
+
+// measured reports whether records of a phase are part of the result; aiperf before 0.11 named none.
+func measured(phase string) bool { return phase == "profiling" || phase == "" }
+
+// eachLine calls take for each line, whose memory is used again. A line that take refuses ends the reading, unless it is the last one and was
+// broken off.
+func eachLine(records io.Reader, take func(line []byte) error) (cut bool, err error) {
 	in := bufio.NewReaderSize(records, 1<<16)
+	var long []byte // a line that the buffer does not hold
 	for n := 1; ; n++ {
-		line, err := in.ReadBytes('\n')
+		line, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			long = long[:0]
+			for errors.Is(err, bufio.ErrBufferFull) {
+				long = append(long, line...)
+				line, err = in.ReadSlice('\n')
+			}
+			long = append(long, line...)
+			line = long
+		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			return false, fmt.Errorf("line %d: %w", n, err)
 		}
@@ -64,18 +91,11 @@ func eachRecord(records io.Reader, take func(*recordLine)) (cut bool, err error)
 		if len(line) == 0 {
 			return false, nil
 		}
-		var l recordLine
-		if err := json.Unmarshal(line, &l); err != nil {
-			if last {
+		if err := take(line); err != nil {
+			if last && !errors.Is(err, errHalfRecord) {
 				return true, nil
 			}
 			return false, fmt.Errorf("line %d is no record: %w", n, err)
-		}
-		if l.Metadata == nil || l.Metrics == nil {
-			return false, fmt.Errorf("line %d is no record: it has no metadata or no metrics", n)
-		}
-		if l.Metadata.Phase == "profiling" || l.Metadata.Phase == "" {
-			take(&l)
 		}
 		if last {
 			return false, nil

@@ -1,0 +1,141 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"prefire/internal/report/chart"
+)
+
+// scan is a longcontext.json.
+type scan struct {
+	Verdict string            `json:"verdict"`
+	From    json.Number       `json:"unhealthy_from"`
+	Rule    string            `json:"rule"`
+	Needed  json.Number       `json:"requests_needed"`
+	Rules   map[string]string `json:"rules"`
+	Lengths []scanLength      `json:"lengths"`
+}
+
+type scanLength struct {
+	ISL      json.Number `json:"isl"`
+	Requests json.Number `json:"requests"`
+	Failed   json.Number `json:"failed"`
+	Cold     json.Number `json:"cold"`
+	Reached  json.Number `json:"isl_reached_avg"`
+	Prefill  json.Number `json:"prefill_throughput_per_user_avg"`
+	Seconds  json.Number `json:"seconds_per_1000_tokens"`
+	TTFTAvg  json.Number `json:"time_to_first_token_avg_ms"`
+	TTFTP99  json.Number `json:"time_to_first_token_p99_ms"`
+	Output   json.Number `json:"output_token_throughput_per_user_avg"`
+	Checks   []struct {
+		Rule      string   `json:"rule"`
+		Limit     float64  `json:"limit"`
+		Value     *float64 `json:"value"`
+		Low       *float64 `json:"low"`
+		High      *float64 `json:"high"`
+		Judgement string   `json:"judgement"`
+	} `json:"checks"`
+}
+
+// readScan reads a scan's own file; nil where the folder holds none.
+func readScan(dir fs.FS) (*scan, error) {
+	const name = "longcontext.json"
+	data, err := fs.ReadFile(dir, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := new(scan)
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, fmt.Errorf("%s: it is no result of prefire longcontext: %w", name, err)
+	}
+	return s, nil
+}
+
+// says is the verdict in words.
+func (s *scan) says() judged {
+	const claim = "Prefill over the input length"
+	switch s.Verdict {
+	case "healthy":
+		return judged{good, claim, "it scales with the input over all lengths of this scan.", "✓ healthy"}
+	case "unhealthy":
+		return judged{bad, claim, fmt.Sprintf("it breaks down from %s tokens on, by the rule that %s.", s.From, s.Rules[s.Rule]), "✗ unhealthy"}
+	}
+	text := "an interval straddles its limit, or there are too few requests for one."
+	if s.Needed != "" {
+		text += fmt.Sprintf(" About %s requests at each length would decide it, if the figures stay as they are.", s.Needed)
+	}
+	return judged{warn, claim, text, "? undecided"}
+}
+
+// checks are the rules that are not kept for certain, in words.
+func (s *scan) checks() []string {
+	var out []string
+	for _, l := range s.Lengths {
+		for _, c := range l.Checks {
+			switch {
+			case c.Judgement == "healthy" || c.Value == nil:
+			case c.Low == nil || c.High == nil:
+				out = append(out, fmt.Sprintf("at %s tokens: %s %.2f, limit %.2f: too few requests for an interval", l.ISL, c.Rule, *c.Value, c.Limit))
+			default:
+				out = append(out, fmt.Sprintf("at %s tokens: %s %.2f (%.2f to %.2f), limit %.2f: %s", l.ISL, c.Rule, *c.Value, *c.Low, *c.High, c.Limit, c.Judgement))
+			}
+		}
+	}
+	return out
+}
+
+// rows are the lengths' figures.
+func (s *scan) rows() [][]figure {
+	out := make([][]figure, len(s.Lengths))
+	for i := range s.Lengths {
+		l := &s.Lengths[i]
+		for _, c := range [...]struct {
+			key string
+			n   json.Number
+		}{{"isl", l.ISL}, {"isl_reached_avg", l.Reached}, {"prefill_throughput_per_user_avg", l.Prefill}, {"seconds_per_1000_tokens", l.Seconds},
+			{"time_to_first_token_avg_ms", l.TTFTAvg}, {"time_to_first_token_p99_ms", l.TTFTP99}, {"output_token_throughput_per_user_avg", l.Output},
+			{"requests", l.Requests}, {"failed", l.Failed}, {"cold", l.Cold}} {
+			out[i] = append(out[i], newFigure(fmt.Sprintf("lengths.%d.%s", i, c.key), c.n))
+		}
+	}
+	return out
+}
+
+// plot is TTFT against input length with the straight line that it should follow; nil where no length has one.
+func (s *scan) plot() *chart.Chart {
+	c := &chart.Chart{Name: "ttft_by_length", Title: "Time to first token by input length", X: chart.Axis{Label: "input tokens"}, Y: chart.Axis{Label: "ms"}}
+	var avg, p99 []chart.Point
+	for _, l := range s.Lengths {
+		x, err := l.Reached.Float64()
+		a, err2 := l.TTFTAvg.Float64()
+		b, err3 := l.TTFTP99.Float64()
+		if errors.Join(err, err2, err3) != nil || x <= 0 {
+			continue
+		}
+		avg, p99 = append(avg, chart.Point{X: x, Y: a}), append(p99, chart.Point{X: x, Y: b})
+		c.X.Span(x)
+		c.Y.Span(b)
+	}
+	if len(avg) == 0 {
+		return nil
+	}
+	first, last := avg[0], avg[len(avg)-1]
+	straight := chart.Point{X: last.X, Y: first.Y / first.X * last.X}
+	c.Y.Span(straight.Y)
+	c.X.Settle(true)
+	c.Y.Settle(true)
+	c.Layers = []chart.Layer{
+		{Name: "in line with the input", Kind: chart.Line, Tone: chart.Quiet, Dashed: true, Points: []chart.Point{{}, straight}},
+		{Name: "average", Kind: chart.Line, Tone: chart.Main, Points: avg}, {Kind: chart.Dots, Tone: chart.Main, Points: avg},
+		{Name: "99th percentile", Kind: chart.Line, Tone: chart.Second, Points: p99}, {Kind: chart.Dots, Tone: chart.Second, Points: p99},
+	}
+	c.Text = fmt.Sprintf("From %s to %s input tokens the average goes from %s to %s ms; in line with the input it would be %s ms.",
+		chart.Short(first.X), chart.Short(last.X), chart.Short(first.Y), chart.Short(last.Y), chart.Short(straight.Y))
+	return c
+}
