@@ -22,19 +22,23 @@ type bpe struct {
 	classes  *scan.Classes
 	vocab    *vocab.Table
 	specials []special
+	special  map[string]special // by text
+	longest  int                // of a special token's text
 	size     int
 	mergers  chan *merger // at rest
 }
 
 func newBPE(name string, source decoder, split scan.Splitter, specials []special) (*bpe, error) {
-	ranks, err := ranked(source)
+	ranks, err := ranked(source, specials)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
 	}
 	b := &bpe{
-		name: name, split: split, classes: scan.New(), vocab: ranks, specials: specials, size: ranks.Len(), mergers: make(chan *merger, 64),
+		name: name, split: split, classes: scan.New(), vocab: ranks, specials: specials, special: map[string]special{}, size: ranks.Len(),
+		mergers: make(chan *merger, 64),
 	}
 	for _, s := range specials {
+		b.special[s.text], b.longest = s, max(b.longest, len(s.text))
 		b.size = max(b.size, int(s.id)+1)
 	}
 	return b, nil
@@ -56,9 +60,11 @@ func (b *bpe) Append(dst []int32, text []byte) []int32 {
 func (b *bpe) Decode(dst []byte, ids []int32) ([]byte, error) {
 next:
 	for i, id := range ids {
-		if id >= 0 && int(id) < b.vocab.Len() {
-			dst = append(dst, b.vocab.Token(id)...)
-			continue
+		if id >= 0 {
+			if token := b.vocab.Token(id); len(token) > 0 {
+				dst = append(dst, token...)
+				continue
+			}
 		}
 		for _, s := range b.specials {
 			if s.id == id {
@@ -103,7 +109,7 @@ func (b *bpe) encode(dst []int32, text []byte, keep bool) ([]int32, int) {
 	return dst, n + k
 }
 
-// Breaks implements [Breaker]. Both patterns split behind a full stop that a space follows: no alternative of theirs has the one before the
+// Breaks implements [Breaker]. All patterns split behind a full stop that a space follows: no alternative of theirs has the one before the
 // other, none looks behind, and no special token has a full stop.
 func (b *bpe) Breaks(before, after []byte) bool {
 	return len(before) > 1 && isASCIILetter(before[len(before)-2]) && before[len(before)-1] == '.' &&
@@ -132,13 +138,14 @@ func (b *bpe) rest(m *merger) {
 	}
 }
 
+// specialAt is the special token that text begins with, which is written <|name|>.
 func (b *bpe) specialAt(text []byte) (special, bool) {
-	for _, s := range b.specials {
-		if len(text) >= len(s.text) && string(text[:len(s.text)]) == s.text {
-			return s, true
-		}
+	end := bytes.Index(text[:min(len(text), b.longest)], []byte("|>"))
+	if end < 0 {
+		return special{}, false
 	}
-	return special{}, false
+	s, ok := b.special[string(text[:end+2])]
+	return s, ok
 }
 
 // segment encodes text that holds no special token.

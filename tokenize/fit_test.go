@@ -67,6 +67,25 @@ func TestFitExact(t *testing.T) {
 	})
 }
 
+// Every built-in tokenizer has words enough for texts of any length, which begin alike for no two numbers.
+func TestEveryEncodingFits(t *testing.T) {
+	for name, open := range opened {
+		tok := open()
+		f, err := NewFitter(tok, 3)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		rng := rand.New(rand.NewPCG(1, 2))
+		for _, n := range []int{1, 2, 16, 128, 512, 4096} {
+			got, err := f.Fit(nil, nil, nil, n, rng)
+			if err != nil || tok.Count(got) != n {
+				t.Errorf("%s, %d tokens: got %d, %v", name, n, tok.Count(got), err)
+			}
+		}
+	}
+}
+
 func TestFitProse(t *testing.T) {
 	f := fitters["o200k_base"]()
 	text, err := f.Fit(nil, nil, nil, 2000, rand.New(rand.NewPCG(1, 2)))

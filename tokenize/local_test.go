@@ -73,7 +73,7 @@ func TestLocal(t *testing.T) {
 		}
 	}
 	const builtin = `--tokenizer builtin (prompt lengths are then o200k_base tokens, and the server counts its own)`
-	const nowhere = ` is not on this machine, and nothing is downloaded. It is none of the built-in ones (builtin, o200k_base, cl100k_base)`
+	const nowhere = ` is not on this machine, and nothing is downloaded. It is none of the built-in ones (builtin, o200k_base, o200k_harmony, cl100k_base, p50k_base, p50k_edit, r50k_base)`
 	const choose = `. Choose: ` + builtin + `; --tokenizer PATH of a tokenizer.json or of a folder with one`
 	for _, c := range []struct{ name, revision, want string }{
 		{"o/none", "", `tokenizer "o/none"` + nowhere + `, and not in the folder o/none, nor in the hub cache /hub/models--o--none (revision main)` +

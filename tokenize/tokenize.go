@@ -4,6 +4,7 @@ package tokenize
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/tiktoken-go/tokenizer/codec"
@@ -35,28 +36,56 @@ type Framer interface {
 	Around() int
 }
 
-// Open makes a built-in tokenizer: "builtin" and "o200k_base" are OpenAI's o200k_base, "cl100k_base" is its forerunner. Each call builds an
-// index of its own of about 12 MiB, so a program opens one and shares it. Tokenizers of models are opened by [Local].
+// Open makes a built-in tokenizer, one of [Names]: "builtin" is o200k_base. Each call builds an index of its own of about 12 MiB, so a program
+// opens one and shares it. Tokenizers of models are opened by [Local].
 func Open(name string) (Tokenizer, error) { return Local{}.Open(name) }
+
+const endOfText = "<|endoftext|>"
 
 // openBuiltin is nil without an error where the name is none of a built-in tokenizer.
 func openBuiltin(name string) (Tokenizer, error) {
 	switch name {
 	case "builtin", "o200k_base":
-		return newBPE("o200k_base", codec.NewO200kBase(), scan.O200k, []special{
-			{"<|endoftext|>", 199999}, {"<|endofprompt|>", 200018},
-		})
+		return newBPE("o200k_base", codec.NewO200kBase(), scan.O200k, []special{{endOfText, 199999}, {"<|endofprompt|>", 200018}})
+	case "o200k_harmony":
+		return newBPE(name, codec.NewO200kBase(), scan.O200k, harmony())
 	case "cl100k_base":
-		return newBPE("cl100k_base", codec.NewCl100kBase(), scan.CL100k, []special{
-			{"<|endoftext|>", 100257}, {"<|fim_prefix|>", 100258}, {"<|fim_middle|>", 100259}, {"<|fim_suffix|>", 100260},
-			{"<|endofprompt|>", 100276},
-		})
+		return newBPE(name, codec.NewCl100kBase(), scan.CL100k, append(fillIns(100258), special{endOfText, 100257}, special{"<|endofprompt|>", 100276}))
+	case "p50k_base":
+		return newBPE(name, codec.NewP50kBase(), scan.GPT2, []special{{endOfText, 50256}})
+	case "p50k_edit":
+		return newBPE(name, codec.NewP50kEdit(), scan.GPT2, append(fillIns(50281), special{endOfText, 50256}))
+	case "r50k_base":
+		return newBPE(name, codec.NewR50kBase(), scan.GPT2, []special{{endOfText, 50256}})
 	}
 	return nil, nil
 }
 
+// fillIns are the special tokens of a text with a gap.
+func fillIns(first int32) []special {
+	return []special{{"<|fim_prefix|>", first}, {"<|fim_middle|>", first + 1}, {"<|fim_suffix|>", first + 2}}
+}
+
+// harmony are the special tokens of gpt-oss; those without a name of their own are reserved.
+func harmony() (out []special) {
+	names := map[int32]string{
+		199998: "startoftext", 199999: "endoftext", 200002: "return", 200003: "constrain", 200005: "channel", 200006: "start", 200007: "end",
+		200008: "message", 200012: "call",
+	}
+	for id := int32(199998); id < 201088; id++ {
+		name := names[id]
+		if name == "" {
+			name = "reserved_" + strconv.Itoa(int(id))
+		}
+		out = append(out, special{"<|" + name + "|>", id})
+	}
+	return append(out, special{"<|endofprompt|>", 200018}) // beside its reserved name
+}
+
 // Names lists the built-in tokenizers.
-func Names() []string { return []string{"builtin", "o200k_base", "cl100k_base"} }
+func Names() []string {
+	return []string{"builtin", "o200k_base", "o200k_harmony", "cl100k_base", "p50k_base", "p50k_edit", "r50k_base"}
+}
 
 // UnknownError is the name of a tokenizer that is not on this machine.
 type UnknownError struct {

@@ -3,9 +3,12 @@ package tokenize
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -22,10 +25,13 @@ import (
 )
 
 // opened holds one tokenizer of each encoding for all tests of the package.
-var opened = map[string]func() Tokenizer{
-	"o200k_base":  sync.OnceValue(func() Tokenizer { return open("o200k_base") }),
-	"cl100k_base": sync.OnceValue(func() Tokenizer { return open("cl100k_base") }),
-}
+var opened = func() map[string]func() Tokenizer {
+	all := map[string]func() Tokenizer{}
+	for _, name := range Names()[1:] {
+		all[name] = sync.OnceValue(func() Tokenizer { return open(name) })
+	}
+	return all
+}()
 
 func open(name string) Tokenizer {
 	t, err := Open(name)
@@ -46,7 +52,10 @@ func TestOpen(t *testing.T) {
 	for _, c := range []struct {
 		name, encoding string
 		size           int
-	}{{"builtin", "o200k_base", 200019}, {"o200k_base", "o200k_base", 200019}, {"cl100k_base", "cl100k_base", 100277}} {
+	}{
+		{"builtin", "o200k_base", 200019}, {"o200k_base", "o200k_base", 200019}, {"cl100k_base", "cl100k_base", 100277},
+		{"o200k_harmony", "o200k_harmony", 201088}, {"p50k_base", "p50k_base", 50281}, {"p50k_edit", "p50k_edit", 50284}, {"r50k_base", "r50k_base", 50257},
+	} {
 		tok, err := Open(c.name)
 		if err != nil {
 			t.Fatal(err)
@@ -57,7 +66,7 @@ func TestOpen(t *testing.T) {
 	}
 	_, err := Open("meta-llama/Llama-3.1-8B")
 	want := `tokenizer "meta-llama/Llama-3.1-8B" is not on this machine, and nothing is downloaded. It is none of the built-in ones (builtin, ` +
-		`o200k_base, cl100k_base). Choose: --tokenizer builtin (prompt lengths are then o200k_base tokens, and the server counts its own); ` +
+		`o200k_base, o200k_harmony, cl100k_base, p50k_base, p50k_edit, r50k_base). Choose: --tokenizer builtin (prompt lengths are then o200k_base tokens, and the server counts its own); ` +
 		`--tokenizer PATH of a tokenizer.json or of a folder with one`
 	if err == nil || err.Error() != want {
 		t.Errorf("Open of a model: %v\nwant %s", err, want)
@@ -66,21 +75,34 @@ func TestOpen(t *testing.T) {
 
 // The vocabularies, written as OpenAI's .tiktoken files, have the hashes that Python's tiktoken pins.
 func TestVocabulary(t *testing.T) {
-	want := map[string]string{
-		"o200k_base":  "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+	const o200k, p50k = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d", "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069"
+	for name, want := range map[string]string{
+		"o200k_base": o200k, "o200k_harmony": o200k, "p50k_base": p50k, "p50k_edit": p50k,
 		"cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
-	}
-	each(t, func(t *testing.T, tok Tokenizer) {
-		v := tok.(*bpe).vocab
-		h := sha256.New()
+		"r50k_base":   "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
+	} {
+		v := opened[name]().(*bpe).vocab
+		var file bytes.Buffer
 		for id := range v.Len() {
-			fmt.Fprintf(h, "%s %d\n", base64.StdEncoding.EncodeToString(v.Token(int32(id))), id)
+			if token := v.Token(int32(id)); len(token) > 0 {
+				fmt.Fprintf(&file, "%s %d\n", base64.StdEncoding.EncodeToString(token), id)
+			}
 		}
-		if got := fmt.Sprintf("%x", h.Sum(nil)); got != want[tok.Name()] {
-			t.Errorf("the file's sha256 is %s, want %s", got, want[tok.Name()])
+		if got := fmt.Sprintf("%x", sha256.Sum256(file.Bytes())); got != want {
+			t.Errorf("%s: the file's sha256 is %s, want %s", name, got, want)
 		}
-	})
+		if *tiktokenDir == "" {
+			continue
+		}
+		// Python's tiktoken keeps a vocabulary under the hash of its address.
+		address := "https://openaipublic.blob.core.windows.net/encodings/" + strings.NewReplacer("harmony", "base", "edit", "base").Replace(name) + ".tiktoken"
+		if err := os.WriteFile(filepath.Join(*tiktokenDir, fmt.Sprintf("%x", sha1.Sum([]byte(address)))), file.Bytes(), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
 }
+
+var tiktokenDir = flag.String("tiktoken.dir", "", "write the vocabularies into this folder, for golden.py")
 
 // list is a vocabulary of these tokens.
 type list []string
@@ -126,17 +148,20 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	lines := 0
-	for scan := bufio.NewScanner(f); scan.Scan(); lines++ {
-		var c struct {
-			Text   []byte
-			O200k  []int32 `json:"o200k_base"`
-			CL100k []int32 `json:"cl100k_base"`
-		}
-		if err := json.Unmarshal(scan.Bytes(), &c); err != nil {
+	checked := map[string]int{}
+	for scan := bufio.NewScanner(f); scan.Scan(); {
+		var c struct{ Text []byte }
+		var all map[string]json.RawMessage
+		if err := errors.Join(json.Unmarshal(scan.Bytes(), &c), json.Unmarshal(scan.Bytes(), &all)); err != nil {
 			t.Fatal(err)
 		}
-		for name, want := range map[string][]int32{"o200k_base": c.O200k, "cl100k_base": c.CL100k} {
+		delete(all, "text")
+		for name, list := range all {
+			var want []int32
+			if err := json.Unmarshal(list, &want); err != nil {
+				t.Fatal(err)
+			}
+			checked[name]++
 			tok := opened[name]()
 			got := tok.Append(nil, c.Text)
 			if !slices.Equal(got, want) {
@@ -147,8 +172,10 @@ func TestGolden(t *testing.T) {
 			}
 		}
 	}
-	if lines < 300 {
-		t.Errorf("only %d golden strings", lines)
+	for name := range opened {
+		if checked[name] < 100 {
+			t.Errorf("only %d golden strings for %s", checked[name], name)
+		}
 	}
 }
 

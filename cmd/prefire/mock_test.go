@@ -99,7 +99,7 @@ func TestMockRefusesWhatCannotBe(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--port 70000", "--port is 70000; it must be from 0 (any free port) to 65535"},
 		{"--tls-cert-out c.pem", "--tls-cert-out needs --tls or --h2: without them there is no certificate"},
-		{"--tokenizer gpt2", `tokenizer "gpt2" is not on this machine, and nothing is downloaded. It is none of the built-in ones (builtin, o200k_base, cl100k_base)`},
+		{"--tokenizer gpt2", `tokenizer "gpt2" is not on this machine, and nothing is downloaded. It is none of the built-in ones (builtin, o200k_base, o200k_harmony, cl100k_base, p50k_base, p50k_edit, r50k_base)`},
 		{"--refuse 503", "requests can be refused only where the number of slots is limited"},
 		{"--ttft -1s", "the TTFT is -1s; it must be 0 or more"},
 		{"--ttft 185", `invalid argument "185" for "--ttft" flag: must be a duration like "30s"`},

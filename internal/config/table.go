@@ -140,8 +140,8 @@ func supportedFlags() []Flag {
 			Help: "Base name of the result files; the endings of aiperf's files are taken off, and the folder of an absolute path."},
 
 		{Field: "tokenizer_name", Names: []string{"--tokenizer"}, Group: gTokenizer, Kind: Text,
-			Help: "Tokenizer that prompts are made with and answers counted with: builtin (o200k_base), cl100k_base, a tokenizer.json, a folder with " +
-				"one, or a model in the local Hugging Face hub cache; nothing is downloaded. server: prompts are as long as the endpoint's own /tokenize " +
+			Help: "Tokenizer that prompts are made with and answers counted with: builtin (o200k_base), o200k_harmony, cl100k_base, p50k_base, " +
+				"p50k_edit, r50k_base, a tokenizer.json, a folder with one, or a model in the local Hugging Face hub cache; nothing is downloaded. server: prompts are as long as the endpoint's own /tokenize " +
 				"counts them (vLLM has it; elsewhere lengths are fitted by its usage), and answers have the tokens that it says. Not given: the model's " +
 				"name, or builtin where that is a placeholder such as test-model."},
 		{Field: "tokenizer_revision", Names: []string{"--tokenizer-revision"}, Group: gTokenizer, Kind: Text, Default: "main",

@@ -2,8 +2,9 @@
 
     TIKTOKEN_CACHE_DIR=DIR python tokenize/testdata/golden.py > tokenize/testdata/golden.jsonl
 
-Made with tiktoken 0.14.0. Each line has the text as base64 of its bytes, which are read with errors="replace", and the ids of both
-encodings with allowed_special="all".
+Made with tiktoken 0.14.0. Each line has the text as base64 of its bytes, which are read with errors="replace", and the ids of the
+encodings with allowed_special="all"; of the older ones and of o200k_harmony in every third line, and where a special token is written out.
+Vocabularies that DIR does not have come over the network, or as files that the test TestVocabulary writes with -tiktoken.dir DIR.
 """
 
 import base64
@@ -12,7 +13,7 @@ import random
 
 import tiktoken
 
-encodings = {name: tiktoken.get_encoding(name) for name in ("o200k_base", "cl100k_base")}
+encodings = {name: tiktoken.get_encoding(name) for name in ("o200k_base", "cl100k_base", "o200k_harmony", "r50k_base", "p50k_base", "p50k_edit")}
 rng = random.Random(20)
 
 fixed = [
@@ -50,9 +51,11 @@ for _ in range(40):
     strings.append("".join(chr(rng.choice([rng.randrange(0x20, 0x3000), rng.randrange(0x10000, 0x1FFFF), rng.randrange(0xA000, 0xD7FF)]))
                            for _ in range(rng.randint(1, 30))).encode())
 
-for data in strings:
+for i, data in enumerate(strings + [b"<|start|>assistant<|channel|>final<|message|>x<|return|>", b"<|reserved_200018|><|reserved_201087|><|reserved_201088|>"]):
     text = data.decode(errors="replace")
     line = {"text": base64.b64encode(data).decode()}
-    for name, encoding in encodings.items():
+    for n, (name, encoding) in enumerate(encodings.items()):
+        if n > 1 and i % 3 and b"<|" not in data:
+            continue
         line[name] = encoding.encode(text, allowed_special="all")
     print(json.dumps(line, separators=(",", ":")))
