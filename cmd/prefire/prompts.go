@@ -19,7 +19,7 @@ func (l *load) promptOptions(cfg *config.Config) dataset.Options {
 	o := dataset.Options{
 		Seed: l.seed, RandomIDs: !l.seedGave, Tokenizer: l.tokens, Entries: ds.Entries, Repeat: ds.Repeat,
 		Input: dataset.Length(ds.Input), Output: dataset.Length(ds.Output), Template: ds.Template,
-		Corpus: map[string]tokenize.Corpus{"coding": tokenize.Code, "random": tokenize.Random}[ds.Corpus],
+		Corpus: corpus(ds.Corpus),
 		Batch:  ds.Batch, System: ds.System, SharedSystem: ds.SharedSystem, UserContext: ds.UserContext,
 		PrefixPool: ds.PrefixPool, PrefixLength: ds.PrefixLength,
 		Turns: dataset.Length(ds.Turns), Delay: dataset.Length(ds.Delay), DelayRatio: ds.DelayRatio,
@@ -35,6 +35,11 @@ func (l *load) promptOptions(cfg *config.Config) dataset.Options {
 		o.Phases = append(o.Phases, cfg.Phases[i].Kind)
 	}
 	return o
+}
+
+// corpus is the kind of text of that name in aiperf.
+func corpus(name string) tokenize.Corpus {
+	return map[string]tokenize.Corpus{"coding": tokenize.Code, "random": tokenize.Random}[name]
 }
 
 // longest is the longest first request that has to be reckoned with, and the longest answer that may be asked for.

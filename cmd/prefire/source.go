@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
+	"time"
 
 	"prefire/internal/config"
 	"prefire/internal/dataset"
@@ -72,11 +75,16 @@ func (s fileSource) Stats() dataset.Stats {
 
 func (l *load) openFile(cfg *config.Config) (lengths, error) {
 	f := cfg.Dataset.File
+	var from files.FS = disk{}
+	if f.Records != nil {
+		from = inline{rows: f.Records}
+	}
 	o := files.Options{
-		FS: disk{}, Path: f.Path, Format: files.Format(f.Format), Seed: l.seed, RandomIDs: !l.seedGave, Tokenizer: l.tokens, Sampling: files.Sampling(f.Sampling),
+		FS: from, Path: f.Path, Format: files.Format(f.Format), Seed: l.seed, RandomIDs: !l.seedGave, Tokenizer: l.tokens, Sampling: files.Sampling(f.Sampling),
 		Entries: f.Entries, Output: cfg.Dataset.Output.Mean, OutputStddev: cfg.Dataset.Output.Stddev, IfTimed: f.Schedule.IfTimed,
 		FromFirst: f.Schedule.FromFirst, Start: f.Schedule.Start, End: f.Schedule.End, IgnoreTimes: f.IgnoreTimes && !f.Schedule.On,
 		DelayCap: f.DelayCap, Block: f.Block, MaxInput: f.MaxInput, MaxOutput: f.MaxOutput, Texts: !l.kind.Converses(),
+		Corpus: corpus(cfg.Dataset.Corpus), Batch: cfg.Dataset.Batch, System: cfg.Dataset.System, CacheBust: dataset.CacheBust(cfg.Dataset.CacheBust),
 	}
 	for _, ph := range cfg.Phases {
 		o.Scheduled = append(o.Scheduled, ph.Kind == metrics.Profiling && (f.Schedule.On || f.Schedule.IfTimed))
@@ -107,6 +115,9 @@ func unused(ds *config.Dataset, f files.Format) []string {
 	if ds.Entries > 0 && f != files.RandomPool {
 		say("a number of dataset entries (--num-dataset-entries)", files.RandomPool)
 	}
+	if ds.Corpus != "" && !f.Trace() {
+		say("a kind of text (--prompt-corpus)", files.Mooncake, files.Bailian, files.BurstGPT)
+	}
 	if ds.File.Block > 0 && f != files.Mooncake && f != files.Bailian {
 		say("a block size (--isl-block-size)", files.Mooncake, files.Bailian)
 	}
@@ -136,6 +147,28 @@ func (disk) Open(path string) (files.File, error) {
 	}
 	return f, nil
 }
+
+// inline is a file system with one file: the rows that a config file holds.
+type inline struct {
+	disk
+	rows []byte
+}
+
+func (d inline) Open(string) (files.File, error) {
+	return rowsFile{bytes.NewReader(d.rows)}, nil
+}
+
+// rowsFile is that file, and what is known of it.
+type rowsFile struct{ *bytes.Reader }
+
+func (rowsFile) Close() error                       { return nil }
+func (f rowsFile) Stat() (fs.FileInfo, error)       { return f, nil }
+func (rowsFile) ReadDir(int) ([]fs.DirEntry, error) { return nil, errors.ErrUnsupported }
+func (rowsFile) Name() string                       { return "records" }
+func (rowsFile) Mode() fs.FileMode                  { return 0o400 }
+func (rowsFile) ModTime() time.Time                 { return time.Time{} }
+func (rowsFile) IsDir() bool                        { return false }
+func (rowsFile) Sys() any                           { return nil }
 
 func (disk) Temp() (files.Temp, error) {
 	f, err := os.CreateTemp("", "prefire-dataset-*")

@@ -64,7 +64,7 @@ var rules = map[string]rule{
 	"internal/report/digest": {
 		may: []string{"internal/procedure"}, offline: true},
 	"internal/dataset/files": {
-		may: []string{"internal/orjson", "loadgen", "tokenize", "metrics"}, offline: true},
+		may: []string{"internal/dataset", "internal/orjson", "loadgen", "tokenize", "metrics"}, offline: true},
 	"cmd/prefire": {may: []string{"sse", "metrics", "tokenize", "loadgen", "loadgen/wire", "loadgen/wire/stamp", "loadgen/wire/h2",
 		"loadgen/wire/portable", "loadgen/wire/reactor", "internal/endpoint", "internal/dataset", "internal/dataset/files", "internal/config", "internal/config/templates", "internal/export", "internal/collect",
 		"internal/control", "internal/fakellm", "internal/procedure", "internal/report", "internal/report/chart"}},

@@ -414,10 +414,10 @@ func TestBadFiles(t *testing.T) {
 				"missing required 'name' field. Each dataset entry needs a name (e.g. 'main', 'eval')."},
 		{"a public dataset", edit(minimal(ok), "{isl: 8}", "{type: public}"), "run.yaml:5:19: benchmark.dataset.type: 'public' is known to " +
 			"aiperf, not supported by this version of prefire, which has 'synthetic' or 'file'."},
-		{"a file without a name", edit(minimal(ok), "{isl: 8}", "{type: file}"), "run.yaml:5:13: benchmark.dataset.path: Field required: the dataset's file."},
+		{"a file without a name", edit(minimal(ok), "{isl: 8}", "{type: file}"), "run.yaml:5:13: benchmark.dataset.path: Field required: the dataset's file; or records, a list of its rows."},
 		{"a file and lengths", edit(minimal(ok), "{isl: 8}", "{type: file, path: a, format: weka_trace, synthesis: {speedup_ratio: 2}, images: {}}"),
 			"run.yaml:5:85: benchmark.dataset.images: Extra inputs are not permitted: unknown key 'images'. Allowed here: name, type, path, format, sampling, " +
-				"synthesis, entries, random_seed, osl, inter_turn_delay_cap_seconds, block_size, ignore_trace_delays.\n" +
+				"synthesis, entries, random_seed, osl, inter_turn_delay_cap_seconds, block_size, ignore_trace_delays, records, prompt_batch_size, cache_bust, prompts, system_prompt, system_prompt_file.\n" +
 				"run.yaml:5:42: benchmark.dataset.format: 'weka_trace' is known to aiperf, not supported by this version of prefire, which has 'single_turn', " +
 				"'multi_turn', 'random_pool', 'mooncake_trace', 'bailian_trace', 'burst_gpt_trace', 'raw_payload', 'inputs_json' or 'sharegpt'.\n" +
 				"run.yaml:5:66: benchmark.dataset.synthesis.speedup_ratio: known to aiperf, not supported by this version of prefire; found 2 (an integer)."},

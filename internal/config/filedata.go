@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 // FileDataset is a dataset from a file.
 type FileDataset struct {
 	Path     string
+	Records  []byte // rows given in the config file, one a line; nil = the dataset is at Path
 	Format   string // "" = found out by the file's first row
 	Sampling string // sequential | random | shuffle
 	// Entries is how many conversations random_pool draws; 0 = not given.
@@ -35,6 +37,8 @@ type Schedule struct {
 // fileDraft is what was given for a dataset from a file.
 type fileDraft struct {
 	path, format, sampling     opt[string]
+	records                    []any
+	rows                       []byte // records, one a line
 	block, maxInput, maxOutput opt[int64]
 	delayCap                   opt[float64]
 	ignoreTimes                opt[bool]
@@ -164,6 +168,9 @@ func (all *flags) fileDataset(d *draft) error {
 	case len(shaping) > 0:
 		return refuse("%s is only supported with synthetic datasets; remove --input-file / --public-dataset (use a synthetic dataset) to apply "+
 			"synthetic-only prompt shaping (ISL, prefix prompts, multimodal generation, multi-turn conversation, etc).", strings.Join(shaping, ", "))
+	case f.rows != nil && all.byField["input_file"].given != "":
+		return refuse("FileDataset requires exactly one source: %s is given, and the config file has the rows themselves (records); drop one of them.",
+			all.byField["input_file"].given)
 	case f.path.v == "":
 		return refuse("%s: the dataset's file has no name.", f.path.from)
 	case f.fromFirst.v && !f.schedule.v, f.start.ok && !f.schedule.v, f.end.ok && !f.schedule.v:
@@ -210,7 +217,7 @@ func (c *Config) Follow(requests int64) {
 // resolve fills in the defaults of a dataset from a file; entries is the number of conversations that the run's stops ask for.
 func (f *fileDraft) resolve(entries opt[int64]) *FileDataset {
 	out := &FileDataset{
-		Path: f.path.v, Format: f.format.v, Sampling: f.sampling.or("sequential"), Entries: int(entries.v), Block: int(f.block.v),
+		Path: f.path.v, Records: f.rows, Format: f.format.v, Sampling: f.sampling.or("sequential"), Entries: int(entries.v), Block: int(f.block.v),
 		MaxInput: int(f.maxInput.v), MaxOutput: int(f.maxOutput.v), IgnoreTimes: f.ignoreTimes.v,
 		Schedule: Schedule{On: f.schedule.v, FromFirst: f.fromFirst.v},
 	}
@@ -236,13 +243,13 @@ func fileDatasetKeys() keys {
 	return keys{
 		known: []string{
 			"name", "type", "path", "format", "sampling", "synthesis", "entries", "random_seed", "osl", "inter_turn_delay_cap_seconds", "block_size",
-			"ignore_trace_delays",
+			"ignore_trace_delays", "records", "prompt_batch_size", "cache_bust", "prompts", "system_prompt", "system_prompt_file",
 		},
 		later: map[string][]string{
-			"records": nil, "trace_session_sample_ratio": nil, "max_idle_gap_cap_seconds": nil, "replay_speedup": nil, "open_loop_replay": {"true"},
-			"open_loop_strict": off(), "omit_kv_hints": off(), "force_min_tokens": {"true"}, "prompt_batch_size": {"1"}, "image_batch_size": nil,
+			"trace_session_sample_ratio": nil, "max_idle_gap_cap_seconds": nil, "replay_speedup": nil, "open_loop_replay": {"true"},
+			"open_loop_strict": off(), "omit_kv_hints": off(), "force_min_tokens": {"true"}, "image_batch_size": nil,
 			"audio_batch_size": nil, "video_batch_size": nil, "trace_idle_gap_cap_seconds": nil, "use_think_time_only": off(),
-			"max_context_length": nil, "cache_bust": nil, "prompts": nil, "system_prompt": nil, "system_prompt_file": nil,
+			"max_context_length": nil,
 		},
 	}
 }
@@ -272,10 +279,24 @@ func (d *decoder) fileDataset(s *section, out *datasetDraft) {
 	out.isFile = true
 	f := &out.fromFile
 	f.path = s.text("path")
-	if !f.path.ok && s.entries["path"] == nil {
-		d.fail(v.line, v.col, join(path, "path"), "Field required: the dataset's file.")
-	}
 	f.format = s.choice("format", datasetFormats(), usableFormats())
+	switch records, where, given := s.value("records"); {
+	case given && f.path.ok:
+		s.bad(records, where, "FileDataset requires exactly one source: set either `path:` (load from disk) or `records:` (embed in YAML), not both")
+	case given:
+		d.records(records, where, f)
+	case !f.path.ok && s.entries["path"] == nil:
+		d.fail(v.line, v.col, join(path, "path"), "Field required: the dataset's file; or records, a list of its rows.")
+	}
+	p := &out.prompts
+	p.batch = s.whole("prompt_batch_size", between(1, 1<<20))
+	if v, where, ok := s.value("cache_bust"); ok {
+		p.bust = d.section(v, where, keys{known: []string{"target"}}).choice("target", cacheBusts(), nil)
+	}
+	if v, where, ok := s.value("prompts"); ok {
+		p.corpus = d.section(v, where, keys{known: []string{"corpus"}}).choice("corpus", corpora(), nil)
+	}
+	p.system, p.systemFile = s.text("system_prompt"), s.text("system_prompt_file")
 	f.sampling = s.choice("sampling", samplings(), nil)
 	out.entries = s.whole("entries", atLeast(1))
 	out.seed = s.whole("random_seed", atLeast(0))
@@ -291,11 +312,40 @@ func (d *decoder) fileDataset(s *section, out *datasetDraft) {
 	}
 }
 
+// records reads the rows of a dataset that stand in the config file itself, as the lines of a file.
+func (d *decoder) records(v *node, where string, f *fileDraft) {
+	if v.shape != isList {
+		d.fail(v.line, v.col, where, "Input should be a valid list of rows; found %s. Several pools of random_pool are given as a folder of files (path).", v.found())
+		return
+	}
+	if len(v.list) == 0 {
+		d.fail(v.line, v.col, where, "List should have at least 1 item after validation, not 0.")
+		return
+	}
+	for i, item := range v.list {
+		row, err := json.Marshal(item.plainValue())
+		if err != nil || item.shape != isMap {
+			d.fail(item.line, item.col, fmt.Sprintf("%s[%d]", where, i), "Input should be a valid dictionary; found %s.", item.found())
+			return
+		}
+		f.rows = append(append(f.rows, row...), '\n')
+		f.records = append(f.records, item.plainValue())
+	}
+	f.path = given(d.file+" (records)", d.place(v.line, v.col, where))
+	if !f.format.ok {
+		f.format = given("single_turn", f.path.from)
+	}
+}
+
 // echoFile is a dataset from a file as it was given, in the order of aiperf's fields.
 func (ds *datasetDraft) echoFile(entries opt[int64]) Map {
 	f := &ds.fromFile
 	m := Map{{"name", ds.name}, {"type", "file"}}
-	m = put(m, "path", f.path)
+	if f.records != nil {
+		m = append(m, KeyValue{"records", f.records})
+	} else {
+		m = put(m, "path", f.path)
+	}
 	m = put(m, "format", f.format)
 	m = put(m, "sampling", f.sampling)
 	if synthesis := put(put(Map{}, "max_isl", f.maxInput), "max_osl", f.maxOutput); len(synthesis) > 0 {
@@ -307,6 +357,18 @@ func (ds *datasetDraft) echoFile(entries opt[int64]) Map {
 	if osl, ok := ds.osl.echo(); ok {
 		m = append(m, KeyValue{"osl", osl})
 	}
+	p := &ds.prompts
+	m = put(m, "prompt_batch_size", p.batch)
 	m = put(m, "block_size", f.block)
-	return put(m, "ignore_trace_delays", f.ignoreTimes)
+	m = put(m, "ignore_trace_delays", f.ignoreTimes)
+	if p.bust.ok {
+		m = append(m, KeyValue{"cache_bust", Map{{"target", p.bust.v}}})
+	}
+	if p.corpus.ok {
+		m = append(m, KeyValue{"prompts", Map{{"corpus", p.corpus.v}}})
+	}
+	if p.systemFile.ok {
+		return put(m, "system_prompt_file", p.systemFile)
+	}
+	return put(m, "system_prompt", p.system)
 }

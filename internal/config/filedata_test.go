@@ -105,3 +105,55 @@ func TestFileDatasetsByFile(t *testing.T) {
 		t.Errorf("a file for a synthetic dataset: %s", got)
 	}
 }
+
+// What shapes a file's prompts, and rows that stand in the config file itself.
+func TestFileDatasetsWithPromptKeys(t *testing.T) {
+	yaml := strings.Replace(minimal("phases: {type: concurrency, requests: 1}"), "  dataset: {isl: 8}\n", "", 1)
+	yaml = strings.Replace(yaml, "  phases:", `  dataset:
+    type: file
+    records: [{text: "one two", output_length: 3}, {texts: [a, b]}]
+    cache_bust: {target: first_turn_prefix}
+    prompts: {corpus: coding}
+    system_prompt: Be brief.
+  phases:`, 1)
+	c := mustParse(t, yaml)
+	want := Dataset{Name: c.Dataset.Name, Corpus: "coding", CacheBust: "first_turn_prefix", System: "Be brief.", Entries: c.Dataset.Entries,
+		File: &FileDataset{Path: "run.yaml (records)", Format: "single_turn", Sampling: "sequential", Entries: c.Dataset.File.Entries,
+			Records: []byte(`{"text":"one two","output_length":3}` + "\n" + `{"texts":["a","b"]}` + "\n")}}
+	if !reflect.DeepEqual(c.Dataset, want) {
+		t.Errorf("%+v, %+v; want %+v, %+v", c.Dataset, *c.Dataset.File, want, *want.File)
+	}
+	const echo = `"records":[{"text":"one two","output_length":3},{"texts":["a","b"]}],"format":"single_turn"`
+	b, err := c.Input.MarshalJSON()
+	if err != nil || !strings.Contains(string(b), echo) {
+		t.Errorf("%s (%v) has no %s", b, err, echo)
+	}
+	for _, c := range []struct{ from, to, want string }{
+		{"type: file", "type: file\n    path: x.jsonl", "FileDataset requires exactly one source"},
+		{`[{text: "one two", output_length: 3}, {texts: [a, b]}]`, "[]", "benchmark.dataset.records: List should have at least 1 item"},
+		{`[{text: "one two", output_length: 3}, {texts: [a, b]}]`, "[5]", "benchmark.dataset.records[0]: Input should be a valid dictionary; found 5"},
+		{`[{text: "one two", output_length: 3}, {texts: [a, b]}]`, "{a: [{text: b}]}", "Several pools of random_pool are given as a folder"},
+		{"prompts: {corpus: coding}", "prompt_batch_size: 2", "a number of texts a request is only supported with synthetic datasets and with --custom-dataset-type random_pool"},
+	} {
+		if got := message(t, strings.Replace(yaml, c.from, c.to, 1)); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s\nwant %s", c.to, got, c.want)
+		}
+	}
+	if got := message(t, yaml, "--input-file", "a.jsonl"); !strings.Contains(got, "--input-file is given, and the config file has the rows themselves") {
+		t.Error(got)
+	}
+	for _, c := range []struct{ flags, want string }{
+		{"--batch-size 2", "--batch-size: a number of texts a request"},
+		{"--repeat-share 0.5", "--repeat-share: it is only supported with synthetic datasets"},
+		{"--isl-counts template", "--isl-counts: it is only supported with synthetic datasets"},
+		{"--system-prompt x --system-prompt-file nope", "--system-prompt-file: a system prompt from a file cannot be combined with --system-prompt"},
+	} {
+		if got := message(t, "", append([]string{"--model", "m", "--input-file", "a.jsonl"}, strings.Fields(c.flags)...)...); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s\nwant %s", c.flags, got, c.want)
+		}
+	}
+	pool := mustParse(t, "", "--model", "m", "--input-file", "a", "--custom-dataset-type", "random_pool", "--batch-size", "3", "--cache-bust", "system_suffix").Dataset
+	if pool.Batch != 3 || pool.CacheBust != "system_suffix" {
+		t.Errorf("%+v", pool)
+	}
+}

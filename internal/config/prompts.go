@@ -391,7 +391,7 @@ func (r *decoder) resolvePrompts(d *draft, c *Config, ds *Dataset) {
 	}
 
 	if d.dataset.isFile {
-		r.notOfFiles(p)
+		r.notOfFiles(d, p)
 		return
 	}
 	both := func(a, b, what string) { r.problem(a, "%s cannot be combined with %s.", what, b) }
@@ -451,19 +451,27 @@ func (r *decoder) resolvePrompts(d *draft, c *Config, ds *Dataset) {
 	}
 }
 
-// notOfFiles refuses what is not done to prompts from a file.
-func (r *decoder) notOfFiles(p *promptsDraft) {
+// notOfFiles refuses what is for prompts that are made to a length, and not for a file's.
+func (r *decoder) notOfFiles(d *draft, p *promptsDraft) {
 	for _, g := range []struct {
 		ok   bool
 		from string
 	}{
-		{p.batch.ok && p.batch.v != 1, p.batch.from}, {p.corpus.ok, p.corpus.from}, {p.bust.ok && p.bust.v != "none", p.bust.from},
-		{p.system.ok, p.system.from}, {p.systemFile.ok && !p.system.ok, p.systemFile.from}, {p.delayRatio.ok && p.delayRatio.v != 1, p.delayRatio.from},
-		{p.repeat.v > 0, p.repeat.from}, {p.counts.v == "template", p.counts.from}, {p.template.v, p.template.from},
+		{p.delayRatio.ok && p.delayRatio.v != 1, p.delayRatio.from}, {p.repeat.v > 0, p.repeat.from},
+		{p.counts.v == "template", p.counts.from}, {p.template.v, p.template.from},
 	} {
 		if g.ok {
-			r.problem(g.from, "not supported yet with a dataset from a file by this version of prefire, which sends a file's prompts as they are.")
+			r.problem(g.from, "it is only supported with synthetic datasets: the prompts, their lengths and their order are the file's.")
 		}
+	}
+	if p.batch.ok && p.batch.v != 1 && d.dataset.fromFile.format.v != "random_pool" {
+		r.problem(p.batch.from, "a number of texts a request is only supported with synthetic datasets and with --custom-dataset-type random_pool.")
+	}
+	if p.system.ok && strings.TrimSpace(p.system.v) == "" {
+		r.problem(p.system.from, "the system prompt has no text in it.")
+	}
+	if p.systemFile.ok && p.systemFile.from != p.system.from {
+		r.problem(p.systemFile.from, "a system prompt from a file cannot be combined with %s.", p.system.from)
 	}
 }
 

@@ -22,41 +22,54 @@ const (
 // isolationMarker is what keeps a warm-up's prompts apart from those that are measured.
 const isolationMarker = "[warmup]\n\n"
 
-// marker is what stands before and after a text; at most one of both is not empty.
-type marker struct{ before, after string }
+// Marker is what stands before and after a text; at most one of both is not empty.
+type Marker struct{ Before, After string }
 
-// markers gives the markers of a stream's index-th session, for its system message and for its first turn. A session that sends an entry
-// again has a marker of its own.
-func (s *Source) markers(stream int, index int64) (system, first marker) {
-	id := func() uint64 { return rand.NewPCG(s.keys[stream]^marks, uint64(index)).Uint64() >> 16 }
-	var mark marker
+// Around puts the marker around a text.
+func (m Marker) Around(text string) string { return m.Before + text + m.After }
+
+// Markers gives the markers for a session's system message and for its first turn. id draws the session's own number, below 1<<48; warms
+// says that the session is not measured, hasSystem that it has a system message.
+func (b CacheBust) Markers(id func() uint64, warms, hasSystem bool) (system, first Marker) {
+	var mark Marker
 	onSystem := false
-	switch b := s.o.CacheBust; b {
+	switch b {
 	case NoBust:
 		return
 	case BustIsolateWarmupSystem, BustIsolateWarmupOnFirst:
-		if !s.warms(stream) {
+		if !warms {
 			return
 		}
-		mark.before, onSystem = isolationMarker, b == BustIsolateWarmupSystem
+		mark.Before, onSystem = isolationMarker, b == BustIsolateWarmupSystem
 	case BustSystemPrefix, BustFirstTurnPrefix:
-		mark.before, onSystem = fmt.Sprintf("[rid:%012x]\n\n", id()), b == BustSystemPrefix
+		mark.Before, onSystem = fmt.Sprintf("[rid:%012x]\n\n", id()), b == BustSystemPrefix
 	default:
-		mark.after, onSystem = fmt.Sprintf("\n\n[rid:%012x]", id()), b == BustSystemSuffix
+		mark.After, onSystem = fmt.Sprintf("\n\n[rid:%012x]", id()), b == BustSystemSuffix
 	}
-	if onSystem && s.hasSystem() {
-		return mark, marker{}
+	if onSystem && hasSystem {
+		return mark, Marker{}
 	}
-	return marker{}, mark
+	return Marker{}, mark
+}
+
+// Renews reports whether a session that is sent again is new to a prefix cache from its first token on.
+func (b CacheBust) Renews(hasSystem bool) bool {
+	return b == BustSystemPrefix || b == BustFirstTurnPrefix && !hasSystem
+}
+
+// markers gives the markers of a stream's index-th session. A session that sends an entry again has a marker of its own.
+func (s *Source) markers(stream int, index int64) (system, first Marker) {
+	id := func() uint64 { return rand.NewPCG(s.keys[stream]^marks, uint64(index)).Uint64() >> 16 }
+	return s.o.CacheBust.Markers(id, s.warms(stream), s.hasSystem())
 }
 
 // longestMarker is one of the longest markers that a first turn may have. The tokens of a marker's digits vary a little.
-func (s *Source) longestMarker() marker {
-	var longest marker
+func (s *Source) longestMarker() Marker {
+	var longest Marker
 	most := 0
 	for i := range int64(32) {
 		_, first := s.markers(0, i) // the prewarm's stream has each kind
-		if n := s.o.Tokenizer.Count([]byte(first.before + first.after)); n > most {
+		if n := s.o.Tokenizer.Count([]byte(first.Around(""))); n > most {
 			longest, most = first, n
 		}
 	}

@@ -251,8 +251,8 @@ func (s *Source) tryFit(overhead int) error {
 		combinations = combinations[:1] // counting takes long; the Tokenizer's longest stands for all
 	}
 	for _, c := range combinations {
-		prefix, suffix, _ := s.frame.fill(c.choice, []byte(mark.before))
-		suffix = append(suffix, mark.after...)
+		prefix, suffix, _ := s.frame.fill(c.choice, []byte(mark.Before))
+		suffix = append(suffix, mark.After...)
 		for i := range s.mix {
 			l := s.mix[i].Input
 			n := l.fixed()
@@ -287,7 +287,7 @@ func (s *Source) explain(err error, l Length, choice []int, overhead int) error 
 	if overhead > 0 {
 		of += fmt.Sprintf(", %d of them the chat template's", overhead)
 	}
-	if s.longestMarker() != (marker{}) {
+	if s.longestMarker() != (Marker{}) {
 		of += ", with a marker against the cache"
 	}
 	return fmt.Errorf("a prompt of %s input tokens (%s) cannot be made from the template %q%s: %w", length, of, s.frame.text,

@@ -117,7 +117,7 @@ func (m *maker) turn(p *prompt, stream int, entry int64, i int) (loadgen.Turn, e
 		number = m.rng.Uint64N(s.fit.Distinct(tokenize.OpeningWords))
 	}
 	var turn loadgen.Turn
-	var first marker
+	var first Marker
 	if i == 0 {
 		var err error
 		if first, err = m.preface(&turn, stream, p.session.Index, number); err != nil {
@@ -180,16 +180,16 @@ func (m *maker) turn(p *prompt, stream int, entry int64, i int) (loadgen.Turn, e
 
 // preface puts what goes before a session's first user message into turn: system message and user context. It gives the marker of the first
 // user message.
-func (m *maker) preface(turn *loadgen.Turn, stream int, index int64, number uint64) (marker, error) {
+func (m *maker) preface(turn *loadgen.Turn, stream int, index int64, number uint64) (Marker, error) {
 	s := m.s
 	system, first := s.markers(stream, index)
 	switch {
 	case s.o.System != "":
-		turn.Messages = append(turn.Messages, loadgen.Message{Role: "system", Content: system.before + s.o.System + system.after})
+		turn.Messages = append(turn.Messages, loadgen.Message{Role: "system", Content: system.Before + s.o.System + system.After})
 	case s.o.SharedSystem > 0:
 		text := s.system
-		if system != (marker{}) {
-			made, _, err := m.fitNumbered(nil, []byte(system.before), []byte(system.after), s.o.SharedSystem, 0, rand.New(rand.NewPCG(s.keys[0], repeats)))
+		if system != (Marker{}) {
+			made, _, err := m.fitNumbered(nil, []byte(system.Before), []byte(system.After), s.o.SharedSystem, 0, rand.New(rand.NewPCG(s.keys[0], repeats)))
 			if err != nil {
 				return first, fmt.Errorf("a shared system prompt of %d tokens with its marker cannot be made: %w", s.o.SharedSystem, err)
 			}
@@ -209,12 +209,12 @@ func (m *maker) preface(turn *loadgen.Turn, stream int, index int64, number uint
 
 // text makes m.buf a user message: marker, prefix of the pool, template and generated text. from is where its fixed words end, words how
 // many of the opening's it has, n its tokens with the chat template's share.
-func (m *maker) text(p *prompt, lengths *Share, number uint64, overhead int, mark marker, opens bool) (from, words, n int, err error) {
+func (m *maker) text(p *prompt, lengths *Share, number uint64, overhead int, mark Marker, opens bool) (from, words, n int, err error) {
 	s := m.s
 	for i, v := range s.o.Variables {
 		m.choice[i] = m.rng.IntN(len(v.Values))
 	}
-	m.prefix = append(m.prefix[:0], mark.before...)
+	m.prefix = append(m.prefix[:0], mark.Before...)
 	extra := 0
 	if opens && len(s.pool) > 0 {
 		p.pool = m.rng.IntN(len(s.pool))
@@ -226,7 +226,7 @@ func (m *maker) text(p *prompt, lengths *Share, number uint64, overhead int, mar
 	}
 	var suffix []byte
 	m.prefix, suffix, from = s.frame.fill(m.choice, m.prefix)
-	suffix = append(suffix, mark.after...)
+	suffix = append(suffix, mark.After...)
 	n, words, err = m.fit(lengths.Input, m.prefix, suffix, number, extra, overhead)
 	if err != nil {
 		err = s.explain(err, lengths.Input, m.choice, overhead)

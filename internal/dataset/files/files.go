@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"prefire/internal/dataset"
 	"prefire/loadgen"
 	"prefire/metrics"
 	"prefire/tokenize"
@@ -81,6 +82,14 @@ type Options struct {
 	// Of a trace: the tokens of a block (0 = the format's own, 512 and for bailian_trace 16), rows with longer inputs are left out, and
 	// longer outputs are cut; 0 = no limit.
 	Block, MaxInput, MaxOutput int
+	// Corpus is the kind of text that the prompts of a trace are made of.
+	Corpus tokenize.Corpus
+	// Batch is how many rows of each pool of random_pool one request has; 0 = 1.
+	Batch int
+	// System goes before every conversation: in its system message, before the file's own, or in one of its own.
+	System string
+	// CacheBust puts a marker into every session that no other session has. Neither it nor System is for rows that are whole bodies.
+	CacheBust dataset.CacheBust
 }
 
 // Stats says how many of the conversations' turns handed out were new, and how many had been before in this run.
@@ -149,10 +158,11 @@ func Open(o Options) (*Source, error) {
 	}
 	s.seen, s.given = make([]uint64, (len(s.convs)+63)/64), make([]int64, len(o.Scheduled))
 	shared := newQueue(s, s.sampler())
-	for _, scheduled := range o.Scheduled {
+	for i, scheduled := range o.Scheduled {
 		q := shared
 		if scheduled && s.onTime {
 			q = newQueue(s, s.inOrder())
+			q.drawn = int64(i+1) << 40
 		}
 		s.queues = append(s.queues, q)
 	}
@@ -212,12 +222,17 @@ func (s *Source) Next(ctx context.Context, which loadgen.Stream) (*loadgen.Sessi
 	if err != nil {
 		return nil, err
 	}
+	if s.o.CacheBust != dataset.NoBust {
+		if err := s.mark(&b, which.Kind == metrics.Warmup, b.number); err != nil {
+			return nil, err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b.session.Index = s.given[which.Phase]
 	s.given[which.Phase]++
 	turns := int64(len(b.session.Turns))
-	if bit := uint64(1) << (b.conv % 64); s.seen[b.conv/64]&bit == 0 {
+	if bit := uint64(1) << (b.conv % 64); s.seen[b.conv/64]&bit == 0 || s.o.CacheBust.Renews(b.hasSystem()) {
 		s.seen[b.conv/64] |= bit
 		s.stats.Distinct += turns
 	} else {
@@ -265,12 +280,20 @@ type queue struct {
 	ahead []chan built
 	depth int // sessions made ahead: one more with every session taken
 	ended bool
+	drawn int64 // the number of the next session
 }
 
 type built struct {
-	session *loadgen.Session
-	conv    int
-	err     error
+	session  *loadgen.Session
+	counting []string // of each turn, what is counted beside its messages
+	number   int64    // no other session of the source has it
+	conv     int
+	err      error
+}
+
+func (b *built) hasSystem() bool {
+	m := b.session.Turns[0].Messages
+	return len(m) > 0 && m[0].Role == "system"
 }
 
 func newQueue(s *Source, draw func() (int, bool)) *queue {
@@ -321,9 +344,11 @@ func (q *queue) fill() {
 		}
 		c := make(chan built, 1)
 		q.ahead = append(q.ahead, c)
+		number := q.drawn
+		q.drawn++
 		q.s.makers.Go(func() {
-			session, err := q.s.session(conv)
-			c <- built{session, conv, err}
+			session, counting, err := q.s.session(conv)
+			c <- built{session, counting, number, conv, err}
 		})
 	}
 }
@@ -331,7 +356,7 @@ func (q *queue) fill() {
 // throwaway is the prewarm's conversation.
 func (s *Source) throwaway() (*loadgen.Session, error) {
 	if s.firstRow.raw != nil {
-		last, err := s.session(len(s.convs) - 1)
+		last, _, err := s.session(len(s.convs) - 1)
 		if err != nil {
 			return nil, err
 		}
@@ -348,11 +373,15 @@ func (s *Source) throwaway() (*loadgen.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &loadgen.Session{ID: "session_prewarm_000000", Turns: []loadgen.Turn{{
-		Messages:  []loadgen.Message{{Role: "user", Content: string(text)}},
-		MaxTokens: s.firstRow.output,
-		Input:     metrics.Known(int64(length)),
-	}}}, nil
+	turn := loadgen.Turn{Messages: []loadgen.Message{{Role: "user", Content: string(text)}}, MaxTokens: s.firstRow.output,
+		Input: metrics.Known(int64(length))}
+	if s.o.System != "" {
+		if turn.Messages, err = withSystem(turn.Messages, s.o.System); err != nil {
+			return nil, err
+		}
+		turn.Input = s.count(turn.Messages, "")
+	}
+	return &loadgen.Session{ID: "session_prewarm_000000", Turns: []loadgen.Turn{turn}}, nil
 }
 
 // ownNumber tells texts that are nobody else's from those of hash ids, which their ids number.

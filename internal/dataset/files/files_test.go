@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"prefire/internal/dataset"
 	"prefire/loadgen"
 	"prefire/metrics"
 	"prefire/tokenize"
@@ -606,5 +608,113 @@ func TestAClosedSourceGivesNothing(t *testing.T) {
 	s.Close()
 	if _, err := s.Next(t.Context(), profiling); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A system prompt of the run goes before every conversation, and into the file's own system message where there is one; markers of cache
+// busting are one's own. What is counted is what is sent.
+func TestSystemPromptsAndMarkers(t *testing.T) {
+	const rid = `\[rid:[0-9a-f]{12}\]`
+	file := `{"session_id":"s1","turns":[{"role":"system","text":"File."},{"text":"Hi"},{"text":"More"}]}
+{"session_id":"s2","turns":[{"text":"Ho"},{"texts":["a","b"]}]}`
+	for _, c := range []struct {
+		name   string
+		bust   dataset.CacheBust
+		system string
+		want   [2]string // the first turn's messages of both, as a regular expression
+	}{
+		{"a system prompt", "", "Run.", [2]string{"system:Run.\n\nFile.|user:Hi", "system:Run.|user:Ho"}},
+		{"before the system message", dataset.BustSystemPrefix, "", [2]string{"system:" + rid + "\n\nFile.|user:Hi", "user:" + rid + "\n\nHo"}},
+		{"behind it", dataset.BustSystemSuffix, "Run.", [2]string{"system:Run.\n\nFile.\n\n" + rid + "|user:Hi", "system:Run.\n\n" + rid + "|user:Ho"}},
+		{"before the first turn", dataset.BustFirstTurnPrefix, "", [2]string{"system:File.|user:" + rid + "\n\nHi", "user:" + rid + "\n\nHo"}},
+		{"behind it", dataset.BustFirstTurnSuffix, "", [2]string{"system:File.|user:Hi\n\n" + rid, "user:Ho\n\n" + rid}},
+		{"the warm-up's", dataset.BustIsolateWarmupOnFirst, "", [2]string{"system:File.|user:Hi", "user:Ho"}},
+	} {
+		o := options(write(t, "a.jsonl", file))
+		o.System, o.CacheBust = c.system, c.bust
+		s := source(t, o)
+		seen := map[string]bool{}
+		for i, sess := range take(t, s, profiling, 4) {
+			var all []string
+			text := ""
+			for _, m := range sess.Turns[0].Messages {
+				all = append(all, m.Role+":"+m.Content)
+				text += " " + m.Content
+			}
+			got := strings.Join(all, "|")
+			if want := "^" + strings.NewReplacer("|", `\|`, ".", `\.`).Replace(c.want[i%2]) + "$"; !regexp.MustCompile(want).MatchString(got) {
+				t.Errorf("%s: %q, want %q", c.name, got, want)
+			}
+			if sess.Turns[0].Input != known(text[1:]) || len(sess.Turns[1].Messages) != 1 || sess.Turns[1].Input != known(sess.Turns[1].Messages[0].Content) {
+				t.Errorf("%s: %v tokens of %q, %v of the second turn's %q", c.name, sess.Turns[0].Input, text, sess.Turns[1].Input, sess.Turns[1].Messages)
+			}
+			if mark := regexp.MustCompile(rid).FindString(got); mark != "" && seen[mark] {
+				t.Errorf("%s: the marker %s comes twice", c.name, mark)
+			} else {
+				seen[mark] = true
+			}
+		}
+		if first := take(t, s, warmup, 1)[0].Turns[0]; c.bust == dataset.BustIsolateWarmupOnFirst && !strings.HasPrefix(first.Messages[len(first.Messages)-1].Content, "[warmup]\n\n") {
+			t.Errorf("%s: %q", c.name, first.Messages)
+		}
+		if c.bust == dataset.BustSystemPrefix && s.Stats() != (Stats{Distinct: 10}) {
+			t.Errorf("%s: %+v, want 10 distinct: no prefix cache knows any", c.name, s.Stats())
+		}
+	}
+	o := options(write(t, "a.jsonl", `{"messages":[{"role":"user","content":"x"}]}`))
+	o.Format, o.System = RawPayload, "Run."
+	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "whole requests, sent as they are: no system prompt") {
+		t.Errorf("a system prompt for whole bodies: %v", err)
+	}
+}
+
+// Messages that come as JSON keep all but their text.
+func TestMarkersInMessagesOfParts(t *testing.T) {
+	for _, c := range []struct{ json, content, before, after, want, text string }{
+		{`{"role":"user","content":"a","name":"n"}`, "a", "m\n\n", "", `{"role":"user","content":"m\n\na","name":"n"}`, "m\n\na"},
+		{`{"content":[{"type":"text","text":"a"},{"type":"image_url"}],"role":"user"}`, "a", "m\n\n", "",
+			`{"content":[{"type":"text","text":"m"},{"type":"text","text":"a"},{"type":"image_url"}],"role":"user"}`, "m a"},
+		{`{"content":[ {"type":"text","text":"a"} ]}`, "a", "", "\n\nm", `{"content":[{"type":"text","text":"a"},{"type":"text","text":"m"}]}`, "a m"},
+		{`{"content":[]}`, "", "", "\n\nm", `{"content":[{"type":"text","text":"m"}]}`, "m"},
+	} {
+		got, err := edit(loadgen.Message{Role: "user", Content: c.content, JSON: []byte(c.json)}, dataset.Marker{Before: c.before, After: c.after})
+		if err != nil || string(got.JSON) != c.want || got.Content != c.text {
+			t.Errorf("%s: %s, %q (%v); want %s, %q", c.json, got.JSON, got.Content, err, c.want, c.text)
+		}
+	}
+	for _, bad := range []string{`{"content":null}`, `{"role":"user"}`} {
+		if m, err := edit(loadgen.Message{JSON: []byte(bad)}, dataset.Marker{Before: "m"}); err == nil {
+			t.Errorf("%s became %s", bad, m.JSON)
+		}
+	}
+}
+
+func TestBatchesAndCorpora(t *testing.T) {
+	o := options(write(t, "a.jsonl", `{"text":"a"}
+{"text":"b"}`))
+	o.Format, o.Batch, o.Entries = RandomPool, 3, 20
+	seen := map[string]bool{}
+	for _, s := range take(t, source(t, o), profiling, 20) {
+		texts := strings.Fields(s.Turns[0].Messages[0].Content)
+		if len(texts) != 3 || s.Turns[0].Input != known(strings.Join(texts, " ")) {
+			t.Errorf("%q, %v tokens", texts, s.Turns[0].Input)
+		}
+		seen[strings.Join(texts, "")] = true
+	}
+	if len(seen) < 4 {
+		t.Errorf("20 draws of 3 of 2 rows gave %v", seen)
+	}
+	trace := write(t, "t.jsonl", `{"input_length":900,"output_length":4,"hash_ids":[1,2]}`)
+	var texts [2]string
+	for i, corpus := range []tokenize.Corpus{tokenize.Prose, tokenize.Code} {
+		o := options(trace)
+		o.Format, o.Corpus = Mooncake, corpus
+		turn := take(t, source(t, o), profiling, 1)[0].Turns[0]
+		if texts[i] = turn.Messages[0].Content; turn.Input.N != 900 || builtin().Count([]byte(texts[i])) != 900 {
+			t.Errorf("corpus %v: %d tokens, want 900", corpus, turn.Input.N)
+		}
+	}
+	if code := strings.Count(texts[1], "\n"); code < 10 || strings.Count(texts[0], "\n") >= code {
+		t.Errorf("the code of a trace has %d lines, its prose %d", code, strings.Count(texts[0], "\n"))
 	}
 }

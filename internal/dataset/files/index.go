@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"prefire/internal/dataset"
 	"prefire/tokenize"
 )
 
@@ -213,7 +214,7 @@ func (s *Source) newPrompts() error {
 	}
 	sum := h.Sum(nil)
 	key := rand.NewPCG(s.o.Seed, binary.LittleEndian.Uint64(sum)).Uint64()
-	fit, err := tokenize.NewFitter(s.o.Tokenizer, key)
+	fit, err := tokenize.NewCorpusFitter(s.o.Tokenizer, s.o.Corpus, key)
 	if err != nil {
 		return err
 	}
@@ -595,7 +596,10 @@ func (s *Source) readFirst() error {
 	if err != nil {
 		return err
 	}
-	s.firstRow = turns[0]
+	if s.firstRow = turns[0]; s.firstRow.raw != nil && (s.o.System != "" || s.o.CacheBust != dataset.NoBust) {
+		return fmt.Errorf("%s: the rows of %s are whole requests, sent as they are: no system prompt (--system-prompt) and no marker (--cache-bust) "+
+			"can be put into them; leave it out, or write it into the file", s.o.Path, s.o.Format)
+	}
 	return nil
 }
 

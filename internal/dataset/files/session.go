@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"prefire/internal/dataset"
 	"prefire/loadgen"
 	"prefire/metrics"
 )
@@ -23,7 +24,9 @@ func (s *Source) read(conv int) (turns []turn, id string, err error) {
 		// Which rows make an entry follows from the seed and its number.
 		rng := rand.New(rand.NewPCG(s.o.Seed, uint64(conv)<<8|0x7d))
 		for _, pool := range s.pools {
-			places = append(places, pool[rng.IntN(len(pool))])
+			for range max(1, s.o.Batch) {
+				places = append(places, pool[rng.IntN(len(pool))])
+			}
 		}
 	} else {
 		places = s.rows[c.first : c.first+c.n]
@@ -61,11 +64,12 @@ func (s *Source) read(conv int) (turns []turn, id string, err error) {
 	return turns, id, nil
 }
 
-// session makes a session out of a conversation; its place in a stream is not known yet.
-func (s *Source) session(conv int) (*loadgen.Session, error) {
+// session makes a session out of a conversation; its place in a stream is not known yet. counting is what is counted of each turn beside its
+// messages.
+func (s *Source) session(conv int) (_ *loadgen.Session, counting []string, err error) {
 	turns, id, err := s.read(conv)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c := &s.convs[conv]
 	rng := rand.New(rand.NewPCG(s.prompts.key, uint64(conv)<<8|0xc1))
@@ -77,12 +81,13 @@ func (s *Source) session(conv int) (*loadgen.Session, error) {
 		t := &turns[i]
 		out := loadgen.Turn{Raw: t.raw, Extra: t.extra, Tools: t.tools, MaxTokens: s.limit(t, rng)}
 		s.schedule(&out, t, i)
-		text := t.counted
-		if t.raw == nil {
+		if t.raw != nil {
+			out.Input = metrics.Known(int64(s.o.Tokenizer.Count([]byte(t.counted))))
+		} else {
 			if t.made {
 				made, err := s.prompts.text(t, s.ownNumber(int64(c.first)+int64(i)))
 				if err != nil {
-					return nil, err
+					return nil, nil, err
 				}
 				out.Messages = []loadgen.Message{{Role: "user", Content: string(made)}}
 			} else {
@@ -91,19 +96,23 @@ func (s *Source) session(conv int) (*loadgen.Session, error) {
 			if t.system != "" {
 				out.Messages = append([]loadgen.Message{{Role: "system", Content: t.system}}, out.Messages...)
 			}
-			texts := make([]string, len(out.Messages))
-			for k := range out.Messages {
-				texts[k] = out.Messages[k].Content
+			if s.o.System != "" && (i == 0 || sess.Complete) {
+				if out.Messages, err = withSystem(out.Messages, s.o.System); err != nil {
+					return nil, nil, err
+				}
 			}
-			text = strings.Join(texts, " ")
-			if t.counting != "" {
-				text += " " + t.counting
+			if s.o.CacheBust == dataset.NoBust { // else it is counted with its marker
+				out.Input = s.count(out.Messages, t.counting)
+			} else {
+				out.Messages = slices.Clone(out.Messages)
+				if i > 0 && !sess.Complete {
+					out.Input = s.count(out.Messages, t.counting)
+				}
 			}
 		}
-		out.Input = metrics.Known(int64(s.o.Tokenizer.Count([]byte(text))))
-		sess.Turns = append(sess.Turns, out)
+		sess.Turns, counting = append(sess.Turns, out), append(counting, t.counting)
 	}
-	return sess, nil
+	return sess, counting, nil
 }
 
 // complete says whether turns are whole conversations each: rows of one session of single_turn, messages and bodies.
