@@ -27,10 +27,16 @@ func withSystem(messages []loadgen.Message, system string) ([]loadgen.Message, e
 	return append([]loadgen.Message{joined}, messages[1:]...), err
 }
 
-// edit puts a marker around a message's text; where its content comes in parts it becomes a part of its own, without the blanks at its ends.
+// edit puts a marker around a message's text: of several texts before the first or behind the last. Where the content is JSON in parts, it
+// becomes a part of its own, without the blanks at its ends.
 func edit(m loadgen.Message, mark dataset.Marker) (loadgen.Message, error) {
 	if m.JSON == nil {
 		m.Content = mark.Around(m.Content)
+		if n := len(m.Texts); n > 0 {
+			m.Texts = slices.Clone(m.Texts)
+			m.Texts[0] = mark.Before + m.Texts[0]
+			m.Texts[n-1] += mark.After
+		}
 		return m, nil
 	}
 	at, value, err := content(m.JSON)

@@ -682,6 +682,11 @@ func TestMarkersInMessagesOfParts(t *testing.T) {
 			t.Errorf("%s: %s, %q (%v); want %s, %q", c.json, got.JSON, got.Content, err, c.want, c.text)
 		}
 	}
+	texts := loadgen.Message{Role: "user", Content: "a b", Texts: []string{"a", "b"}}
+	got, err := edit(texts, dataset.Marker{Before: "m "})
+	if err != nil || got.Content != "m a b" || !slices.Equal(got.Texts, []string{"m a", "b"}) || !slices.Equal(texts.Texts, []string{"a", "b"}) {
+		t.Errorf("%+v became %+v (%v)", texts, got, err)
+	}
 	for _, bad := range []string{`{"content":null}`, `{"role":"user"}`} {
 		if m, err := edit(loadgen.Message{JSON: []byte(bad)}, dataset.Marker{Before: "m"}); err == nil {
 			t.Errorf("%s became %s", bad, m.JSON)
