@@ -21,6 +21,7 @@ import (
 type mockFlags struct {
 	host, log, certOut, tokenizer string
 	port                          int
+	faults                        []string
 }
 
 // mockCommand is `prefire mock`: the built-in server, until a signal ends it.
@@ -38,9 +39,15 @@ request's last byte arrived; each further token --itl later. Durations have a un
 the answer when it was due and the times before and after its write, in ns since 1970 on this machine's wall clock. Hold the numbers
 of a load generator on the same machine against it.
 
+--fault does wrong to a share of the requests, or of the connections: NAME[=ARGUMENT[,KEY=VALUE...]][:SHARE], as in status=503:0.1 or
+cut=rst,at=3. Without a share all are harmed; no request has more than one fault. Which are depends on --seed and the request's body
+alone. Every fault takes after=N (it leaves the first N requests alone) and times=N (it harms the same request N times, then lets it
+pass), and path=/p for requests other than inference. --fault list prints all faults. The log names each request's.
+
 It prints its address on stdout when it listens, and ends on Ctrl-C.`,
 		Example: `  prefire mock --port 8000 --ttft 185ms --itl 5ms
   prefire mock --ttft 40ms --prefill-per-token 60us --knee 2048 --knee-factor 2.5 --slots 8
+  prefire mock --fault status=429,retry-after=1:0.1 --fault cut=rst,at=3:0.1 --seed 7 --log requests.jsonl
   prefire mock --tls --tls-cert-out cert.pem --cold-tls 700ms --close-after 4 --log requests.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveMock(cmd.Context(), p, o, m) },
@@ -61,7 +68,7 @@ It prints its address on stdout when it listens, and ends on Ctrl-C.`,
 	f.Float64Var(&o.KneeFactor, "knee-factor", 2, "factor on the whole TTFT from --knee on")
 	f.DurationVar(&o.ITL, "itl", 0, "time between tokens")
 	f.Float64Var(&o.Jitter, "jitter", 0, "spread of TTFT and of each gap: 0.1 = evenly within 10 % of it; below 1")
-	f.Uint64Var(&o.Seed, "seed", 0, "seed of the jitter")
+	f.Uint64Var(&o.Seed, "seed", 0, "seed of the jitter and of the faults")
 	f.DurationVar(&o.Stall, "stall", 0, "time for which each answer stands still after --stall-after tokens")
 	f.IntVar(&o.StallAfter, "stall-after", 0, "tokens of an answer after which it stands still for --stall")
 	f.IntVar(&o.OutputTokens, "output-tokens", 0,
@@ -79,6 +86,8 @@ It prints its address on stdout when it listens, and ends on Ctrl-C.`,
 	f.BoolVar(&o.H2, "h2", false, "HTTPS with HTTP/2 (by ALPN) beside HTTP/1.1")
 	f.BoolVar(&o.H2C, "h2c", false, "HTTP/2 in the clear (prior knowledge) beside HTTP/1.1")
 	f.Uint32Var(&o.MaxStreams, "max-streams", 250, "streams at once on an HTTP/2 connection")
+	f.StringArrayVar(&m.faults, "fault", nil, "fault to do to a share of the requests; may be given several times; list = print them all")
+	f.BoolVar(&o.FaultHeader, "fault-header", false, "let a request ask for a fault by its header "+fakellm.FaultHeader)
 	f.StringVar(&m.certOut, "tls-cert-out", "", "file to write the certificate to (PEM), for clients to trust")
 	f.StringVar(&m.log, "log", "", "file to write the log to (JSONL); a file that exists is replaced")
 	return cmd
@@ -86,6 +95,17 @@ It prints its address on stdout when it listens, and ends on Ctrl-C.`,
 
 // serveMock serves until a signal comes.
 func serveMock(ctx context.Context, p process, o fakellm.Options, m mockFlags) (err error) {
+	for _, text := range m.faults {
+		if text == "list" {
+			fmt.Fprint(p.stdout, fakellm.Faults())
+			return nil
+		}
+		f, err := fakellm.ParseFault(text)
+		if err != nil {
+			return fmt.Errorf("--fault: %w", err)
+		}
+		o.Faults = append(o.Faults, f)
+	}
 	if m.port < 0 || m.port > 65535 {
 		return fmt.Errorf("--port is %d; it must be from 0 (any free port) to 65535", m.port)
 	}
@@ -119,7 +139,7 @@ func serveMock(ctx context.Context, p process, o fakellm.Options, m mockFlags) (
 	if err := s.Start(ctx, net.JoinHostPort(m.host, strconv.Itoa(m.port))); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "prefire mock: listening on %s (%s)\n", s.URL(), describeMock(o))
+	fmt.Fprintf(p.stdout, "prefire mock: listening on %s (%s)\n", s.URL(), describeMock(o, m.faults))
 	select {
 	case <-p.signals:
 	case <-ctx.Done():
@@ -135,7 +155,7 @@ func closeInto(err *error, c io.Closer) {
 }
 
 // describeMock names the settings that matter for timing, and those that are not as they are by default.
-func describeMock(o fakellm.Options) string {
+func describeMock(o fakellm.Options, faults []string) string {
 	parts := []string{fmt.Sprintf("ttft %v", o.TTFT)}
 	add := func(shown bool, format string, args ...any) {
 		if shown {
@@ -160,6 +180,8 @@ func describeMock(o fakellm.Options) string {
 	add(o.KeepAlive > 0, "keep-alive %v", o.KeepAlive)
 	add(o.APIKey != "", "API key asked for")
 	add(o.NoTokenize, "no /tokenize")
+	add(len(faults) > 0, "faults %s", strings.Join(faults, " "))
+	add(o.FaultHeader, "faults by header")
 	models := strings.Join(o.Models, ", ")
 	if models == "" {
 		models = "any"

@@ -103,6 +103,8 @@ func TestMockRefusesWhatCannotBe(t *testing.T) {
 		{"--refuse 503", "requests can be refused only where the number of slots is limited"},
 		{"--ttft -1s", "the TTFT is -1s; it must be 0 or more"},
 		{"--ttft 185", `invalid argument "185" for "--ttft" flag: must be a duration like "30s"`},
+		{"--fault nonsense", `--fault: fault "nonsense": there is no fault "nonsense"; --fault list names them all`},
+		{"--fault tls-name", "fault tls-name needs TLS: --tls or --h2"},
 		{"--log /nonexistent/x", "--log: open /nonexistent/x: no such file or directory"},
 		{"--nothing", "unknown flag: --nothing"},
 		{"extra", `unknown command "extra" for "prefire mock"`},
@@ -112,5 +114,12 @@ func TestMockRefusesWhatCannotBe(t *testing.T) {
 		if line != "" || code != 1 || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: printed %q, exit %d, stderr %q; want %q", c.args, line, code, stderr, c.want)
 		}
+	}
+}
+
+func TestMockListsItsFaults(t *testing.T) {
+	line, stop := runMock("--fault", "list")
+	if code, stderr := stop(); code != 0 || stderr != "" || line != "status=NUMBER,retry-after=\n" {
+		t.Errorf("exit %d, stderr %q, first line %q", code, stderr, line)
 	}
 }

@@ -20,8 +20,32 @@ type certificate struct {
 	pem   []byte
 }
 
-// newCertificate makes a certificate for this machine's loopback names that signs itself. It holds for a year from now.
-func newCertificate(now time.Time) (*certificate, error) {
+// makeCertificates makes the server's own certificate, and those of faults that have one.
+func (s *Server) makeCertificates() (err error) {
+	if !s.o.TLS {
+		return nil
+	}
+	now := s.clock.Wall(s.clock.Now())
+	if s.cert, err = newCertificate(now, true); err != nil {
+		return err
+	}
+	for i := range s.o.Faults {
+		switch s.o.Faults[i].kind.name {
+		case "tls-expired":
+			s.expired, err = newCertificate(now.AddDate(-2, 0, 0), true)
+		case "tls-name":
+			s.stranger, err = newCertificate(now, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newCertificate makes a certificate that signs itself, for this machine's loopback names or for a host elsewhere. It holds for a year from
+// now.
+func newCertificate(now time.Time, ours bool) (*certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a key: %w", err)
@@ -41,6 +65,9 @@ func newCertificate(now time.Time) (*certificate, error) {
 		IsCA:                  true,
 		DNSNames:              []string{"localhost"},
 		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	if !ours {
+		t.DNSNames, t.IPAddresses = []string{"elsewhere.example"}, nil
 	}
 	der, err := x509.CreateCertificate(rand.Reader, t, t, &key.PublicKey, key)
 	if err != nil {

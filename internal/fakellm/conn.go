@@ -28,6 +28,10 @@ type conn struct {
 	uses     atomic.Int64
 	opened   bool // the first bytes have come; the reader's
 	gone     sync.Once
+	slow     bool         // read slowly, as a fault
+	cert     *certificate // shown in the handshake
+	writing  sync.Mutex   // one write at a time: net/http's, or frames that a fault inserts
+	waiting  []byte       // frames to be inserted when the current one has ended; guarded by writing
 
 	mu        sync.Mutex
 	last      wire.Stamp
@@ -39,6 +43,12 @@ type conn struct {
 
 // Read holds the first bytes of the connection back as Options.ColdConnection says.
 func (c *conn) Read(p []byte) (int, error) {
+	if c.slow {
+		p = p[:min(len(p), 64)]
+		if err := c.s.alarm.wait(c.ctx, c.s.clock.Now()+int64(time.Millisecond)); err != nil {
+			return 0, err
+		}
+	}
 	n, err := c.Conn.Read(p)
 	if n == 0 {
 		return n, err
@@ -135,9 +145,16 @@ func (s *Server) acceptLoop(a *accepted) {
 func (s *Server) greet(a *accepted, nc net.Conn, id int64) {
 	c := &conn{stamped: stamp.New(nc, s.clock), s: s, id: id}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
-	c.Conn = c.stamped
+	c.Conn, c.cert = c.stamped, s.cert
+	if f := s.faults.connection(id); f != nil {
+		s.log.add(&Entry{Remote: nc.RemoteAddr().String(), Connection: id, ArrivedNS: s.wall(s.clock.Now()), Fault: f.spec, Ended: EndedFault})
+		if !f.kind.conn(c) {
+			c.cancel()
+			return
+		}
+	}
 	if s.o.TLS {
-		t := tls.Server(c.stamped, s.tlsConfig())
+		t := tls.Server(c.stamped, s.tlsConfig(c.cert))
 		c.Conn = t
 		if err := t.HandshakeContext(c.ctx); err != nil {
 			_ = c.Close() // the client learns of it by the handshake's alert

@@ -83,23 +83,31 @@ type Options struct {
 	H2C        bool   // HTTP/2 with prior knowledge beside HTTP/1.1, in the clear
 	MaxStreams uint32 // streams at once that an HTTP/2 connection allows; 0 = 250
 
+	// Faults are done to shares of the requests and connections, drawn by Seed; at most one to each. FaultHeader lets a request name its own
+	// by FaultHeader.
+	Faults      []Fault
+	FaultHeader bool
+
 	Log     io.Writer // one JSON line for each request, when it has ended; nil = none
 	KeepLog bool      // keep the entries for Entries and Wait
 }
 
 // Server is one fake endpoint.
 type Server struct {
-	o       Options
-	clock   wire.Clock
-	words   []string
-	alarm   *alarm
-	load    load
-	cold    coldStart
-	stats   *stats
-	log     *logbook
-	http    *http.Server
-	cert    *certificate
-	maxBody int64
+	o      Options
+	clock  wire.Clock
+	words  []string
+	alarm  *alarm
+	load   load
+	cold   coldStart
+	stats  *stats
+	log    *logbook
+	http   *http.Server
+	cert   *certificate
+	faults *faults
+	// Certificates of faults; nil where there are none.
+	expired, stranger *certificate
+	maxBody           int64
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -123,10 +131,11 @@ func New(o Options) (*Server, error) {
 	s := &Server{o: o, clock: o.Clock, words: words, alarm: newAlarm(o.Clock), log: newLogbook(o.Log, o.KeepLog), maxBody: maxBody}
 	s.load.init(o.Slots, o.Clock)
 	s.stats = newStats(s.modelName(""), o.MaxModelLen, unixSeconds(o.Clock))
-	if o.TLS {
-		if s.cert, err = newCertificate(o.Clock.Wall(o.Clock.Now())); err != nil {
-			return nil, err
-		}
+	if s.faults, err = newFaults(&s.o); err != nil {
+		return nil, err
+	}
+	if err := s.makeCertificates(); err != nil {
+		return nil, err
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	protocols := new(http.Protocols)
@@ -312,12 +321,12 @@ func (s *Server) modelName(asked string) string {
 	return DefaultModel
 }
 
-func (s *Server) tlsConfig() *tls.Config {
+func (s *Server) tlsConfig(cert *certificate) *tls.Config {
 	protocols := []string{"http/1.1"}
 	if s.o.H2 {
 		protocols = []string{"h2", "http/1.1"}
 	}
-	c := &tls.Config{Certificates: []tls.Certificate{s.cert.chain}, NextProtos: protocols}
+	c := &tls.Config{Certificates: []tls.Certificate{cert.chain}, NextProtos: protocols}
 	if s.o.ColdTLS > 0 {
 		c.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 			return nil, s.alarm.wait(h.Context(), s.clock.Now()+int64(s.o.ColdTLS))

@@ -25,6 +25,10 @@ func (s *Server) handler() http.Handler {
 		if x.err != nil {
 			return
 		}
+		if f := s.faults.request(x); f != nil && x.harm(f) || x.entry.Ended != "" {
+			x.breakOff()
+			return
+		}
 		if x.tooLong {
 			x.answer(http.StatusRequestEntityTooLarge, []byte(`{"detail":"Request Entity Too Large"}`))
 			return
@@ -75,6 +79,7 @@ func (s *Server) handler() http.Handler {
 		default:
 			nothing()
 		}
+		x.breakOff()
 	})
 }
 
@@ -109,6 +114,10 @@ type exchange struct {
 	stream uint32  // on HTTP/2, where it is known
 	upTo   []int64 // body bytes written with each of entry.Writes and before
 
+	fault    *Fault // nil = none
+	hijacked bool   // its connection is no longer net/http's
+	abort    bool   // net/http is to break it off
+
 	tooLong bool  // the body is longer than the server takes
 	err     error // of reading or writing: the client is gone
 }
@@ -142,6 +151,13 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request) *exchange {
 	}
 	w.Header().Set("Server", "prefire-mock")
 	return x
+}
+
+// breakOff lets net/http break the request off where a fault asks for it.
+func (x *exchange) breakOff() {
+	if x.abort && !x.hijacked {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // finish writes the log's line.

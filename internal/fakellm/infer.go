@@ -1,9 +1,11 @@
 package fakellm
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -29,16 +31,28 @@ func (s *Server) infer(x *exchange, a api) {
 	defer s.load.leave(ticket)
 	e.InFlight, e.MaxInFlight = inFlight, most
 
+	script := newScript(x.fault)
+	script.apply(j)
 	shape := newShape(x, j)
+	shape.reasoning, shape.field, shape.tool, shape.pad = script.reasoning, script.field, script.tool, script.pad
+	g := generation{x: x, j: j, shape: shape, ticket: ticket, script: script}
+	defer func() { e.OutputTokens = g.tokens * len(j.prompts) }()
 	if j.stream {
 		// vLLM sends the head when it has taken the request in, long before the first token, and before the request has a slot.
 		h := x.w.Header()
-		h.Set("Content-Type", "text/event-stream; charset=utf-8")
+		h.Set("Content-Type", cmp.Or(script.contentType, "text/event-stream; charset=utf-8"))
+		if script.place < 0 && script.run(&g, -1) != nil {
+			g.broken()
+			return
+		}
 		e.Status = http.StatusOK
 		x.write(WriteHead, s.clock.Now(), func() error {
 			x.w.WriteHeader(http.StatusOK)
 			return nil
 		})
+		if script.earlyRole && j.api == chats {
+			_ = g.emit(WriteRole, s.clock.Now(), shape.role())
+		}
 	}
 	p, err := s.schedule(x, j, ticket)
 	if err != nil {
@@ -46,7 +60,7 @@ func (s *Server) infer(x *exchange, a api) {
 		return
 	}
 	e.TTFTNS = p.first - x.begun
-	g := generation{x: x, j: j, p: p, shape: shape, ticket: ticket}
+	g.p = p
 	switch {
 	case j.api == embeddings:
 		err = g.vectors()
@@ -55,8 +69,11 @@ func (s *Server) infer(x *exchange, a api) {
 	default:
 		err = g.whole()
 	}
-	e.OutputTokens = g.tokens * len(j.prompts)
 	reason := shape.reason
+	if errors.Is(err, errFault) {
+		g.broken()
+		return
+	}
 	if err == nil {
 		x.complete()
 	} else {
@@ -153,6 +170,7 @@ type generation struct {
 	p      *pace
 	shape  *shape
 	ticket *ticket
+	script *script
 	tokens int // that have been sent for each prompt, an end-of-sequence token counted
 	last   int64
 }
@@ -166,40 +184,120 @@ func (g *generation) next(ctx context.Context, k int) (int64, error) {
 // stream sends the answer as events: a chat's role with the first token, a chunk for each step of each prompt, the last of which carries the
 // finish reason, usage where it is asked for, and [DONE].
 func (g *generation) stream() error {
-	x, s, ctx := g.x, g.x.s, g.x.r.Context()
-	step := s.o.TokensPerChunk
+	s, sc := g.x.s, g.script
 	var due int64
-	for k := 0; k < g.j.tokens(); k += step {
+	for k, chunk := 0, 0; k < g.j.tokens(); chunk++ {
 		var err error
-		if due, err = g.next(ctx, k); err != nil {
+		g.shape.half = wholeText
+		n := sc.step(s.o.TokensPerChunk, g.j.tokens()-k)
+		if due, err = g.await(k); err != nil {
 			return err
 		}
-		n := min(step, g.j.tokens()-k)
+		if err := sc.run(g, chunk); err != nil {
+			return err
+		}
+		if sc.hook != nil { // it may have moved what is still due
+			if due, err = g.await(k); err != nil {
+				return err
+			}
+		}
 		last := k+n == g.j.tokens()
 		if last {
 			// The engine is done with the request when it has its last token, before the front has written it.
 			s.load.leave(g.ticket)
 		}
-		g.step(k, n)
-		if k == 0 && g.j.api == chats {
-			x.event(WriteRole, due, g.shape.role())
+		if k == 0 && g.j.api == chats && !sc.earlyRole {
+			if err := g.emit(WriteRole, due, g.shape.role()); err != nil {
+				return err
+			}
+		}
+		if sc.noTokens {
+			n = g.j.tokens()
+			last = true
+			s.load.leave(g.ticket)
+		} else {
+			g.step(k, n)
 		}
 		kind := WriteContent
 		if last {
 			kind = WriteFinish
 		}
-		for choice := range g.j.prompts {
-			x.event(kind, due, g.shape.content(s.words, choice, k, n, last))
+		if sc.tokens == "halves" && n == 1 {
+			g.shape.half = firstHalf
+			if err := g.contents(WriteContent, due, k, n, false); err != nil {
+				return err
+			}
+			g.shape.half = secondHalf
 		}
-		if x.err != nil {
-			return x.err
+		if sc.noTokens {
+			g.shape.half = noText
+		}
+		if err := g.contents(kind, due, k, n, last && !sc.noFinish); err != nil {
+			return err
+		}
+		k += n
+	}
+	return g.end(due)
+}
+
+// contents sends the chunk of n tokens from k on of each prompt.
+func (g *generation) contents(kind string, due int64, k, n int, last bool) error {
+	for choice := range g.j.prompts {
+		if err := g.emit(kind, due, g.shape.content(g.x.s.words, choice, k, n, last)); err != nil {
+			return err
 		}
 	}
-	if g.j.usage {
-		x.event(WriteUsage, due, g.shape.usage())
+	return nil
+}
+
+// end sends what follows the last token.
+func (g *generation) end(due int64) error {
+	x, sc := g.x, g.script
+	if sc.tail > 0 {
+		due += int64(sc.tail)
+		if err := x.s.alarm.wait(x.r.Context(), due); err != nil {
+			return err
+		}
 	}
-	x.event(WriteDone, due, g.shape.done())
+	var parts []string
+	if g.j.usage && sc.usage != "late" {
+		parts = append(parts, WriteUsage)
+	}
+	if !sc.noDone {
+		parts = append(parts, WriteDone)
+	}
+	if g.j.usage && sc.usage == "late" {
+		parts = append(parts, WriteUsage)
+	}
+	for _, kind := range parts {
+		event := g.shape.done
+		if kind == WriteUsage {
+			event = func() []byte { return g.shape.usage(g.tokens * len(g.j.prompts)) }
+			if sc.usage == "twice" {
+				if err := g.emit(kind, due, g.shape.usage(g.tokens*len(g.j.prompts)/2)); err != nil {
+					return err
+				}
+			}
+		}
+		if err := g.emit(kind, due, event()); err != nil {
+			return err
+		}
+	}
+	if err := g.flushHeld(); err != nil {
+		return err
+	}
+	if sc.after != nil {
+		sc.after(x)
+	}
 	return x.err
+}
+
+// broken notes that a fault ended the answer.
+func (g *generation) broken() {
+	x := g.x
+	x.entry.Ended = EndedFault
+	x.abort = x.abort || !g.script.done && !x.hijacked
+	x.s.finished(reasonAbort, g.j, g.tokens, 0)
 }
 
 // step notes that n tokens from k on have been made.

@@ -18,6 +18,8 @@ const (
 	WriteUsage   = "usage"
 	WriteDone    = "done"   // [DONE]
 	WriteAnswer  = "answer" // a whole answer, head and body
+	WriteError   = "error"  // an error within a stream, as a fault
+	WriteComment = "other"  // a comment, or an event that is no answer, as a fault
 )
 
 // How a request ended.
@@ -25,6 +27,7 @@ const (
 	EndedFinished     = "finished"      // the answer was written whole
 	EndedClientClosed = "client_closed" // the client closed or reset before that
 	EndedServerClosed = "server_closed" // the server was closed before that
+	EndedFault        = "fault"         // a fault ended it before that, or with less than an answer
 )
 
 // Where a request's time of arrival is from.
@@ -60,6 +63,7 @@ type Entry struct {
 	MaxInFlight  int    `json:"max_in_flight,omitempty"` // so far, when this request came
 	Bytes        int64  `json:"body_bytes"`
 	Ended        string `json:"ended"`
+	Fault        string `json:"fault,omitempty"` // what was done to it
 
 	Writes []Write `json:"writes"`
 }

@@ -88,11 +88,13 @@ type job struct {
 	api        api
 	model      string
 	stream     bool
-	usage      bool  // a usage chunk at the end
-	continuous bool  // usage in every chunk
-	prompts    []int // tokens of each prompt, a chat template's included; a chat has one
-	output     int   // tokens of text, for each prompt
-	stop       bool  // the answer ends by itself after them; otherwise it has reached its limit
+	usage      bool   // a usage chunk at the end
+	continuous bool   // usage in every chunk
+	null       bool   // usage is null in every chunk, as a fault
+	claim      string // of usage, as a fault: wrong, zero, text
+	prompts    []int  // tokens of each prompt, a chat template's included; a chat has one
+	output     int    // tokens of text, for each prompt
+	stop       bool   // the answer ends by itself after them; otherwise it has reached its limit
 	hash       [sha256.Size]byte
 }
 

@@ -107,6 +107,29 @@ func (c *conn) sent(ctx context.Context, stream uint32, n int64) []sentMark {
 
 // Write hands bytes to the kernel, and notes when it had them, and whether it has sent them.
 func (c *conn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if len(c.waiting) > 0 {
+		c.mu.Lock()
+		border := c.out.split(p)
+		c.mu.Unlock()
+		if border >= 0 {
+			n, err := c.write(p[:border])
+			if err == nil {
+				_, err = c.Conn.Write(c.waiting)
+				c.waiting = nil
+			}
+			if err != nil {
+				return n, err
+			}
+			m, err := c.write(p[border:])
+			return n + m, err
+		}
+	}
+	return c.write(p)
+}
+
+func (c *conn) write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	at := c.s.clock.Now()
 	held := unsent(c.stamped.Conn)

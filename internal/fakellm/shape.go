@@ -1,6 +1,8 @@
 package fakellm
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -28,7 +30,24 @@ type shape struct {
 	at     int64 // seconds since 1970
 	buf    []byte
 	out    []byte
+
+	// What a fault makes of it.
+	reasoning int    // so many tokens in front are reasoning
+	field     string // that they are in; "" = reasoning
+	tool      bool   // the answer is a tool call
+	pad       int    // bytes of a field that the first content chunk has more
+	half      half
 }
+
+// half says which part of a token's text a chunk holds.
+type half uint8
+
+const (
+	wholeText half = iota
+	firstHalf
+	secondHalf
+	noText
+)
 
 func newShape(x *exchange, j *job) *shape {
 	s := &shape{j: j, reason: reasonLength, at: x.s.clock.Wall(x.begun).Unix()}
@@ -84,14 +103,17 @@ func (s *shape) content(words []string, choice, k, n int, last bool) []byte {
 	if s.j.api == completions {
 		return s.completed(b, words, choice, k, n, last)
 	}
-	b = append(b, `{"index":0,"delta":{"content":"`...)
-	b = s.text(b, words, choice, k, k+n)
-	b = append(b, `"},"logprobs":null,"finish_reason":`...)
+	b = append(b, `{"index":0,"delta":{`...)
+	b = s.part(b, words, choice, k, k+n)
+	b = append(b, `},"logprobs":null,"finish_reason":`...)
 	if !last {
 		b = append(b, `null,"token_ids":null}]`...)
+		if k == 0 && s.pad > 0 && s.half != secondHalf {
+			b = append(append(append(b, `,"pad":"`...), bytes.Repeat([]byte{'x'}, s.pad)...), '"')
+		}
 		return s.event(append(s.running(b, k+n), '}'))
 	}
-	b = append(append(append(b, '"'), s.reason...), `","stop_reason":null,"token_ids":null}]`...)
+	b = append(append(append(b, '"'), s.finish()...), `","stop_reason":null,"token_ids":null}]`...)
 	b = s.running(b, k+n)
 	if !s.j.usage {
 		b = append(b, `,"system_fingerprint":"`+fingerprint+`"`...)
@@ -119,18 +141,60 @@ func (s *shape) completed(b []byte, words []string, choice, k, n int, last bool)
 	return s.event(append(b, '}'))
 }
 
+// finish is the finish reason.
+func (s *shape) finish() string {
+	if s.tool {
+		return "tool_calls"
+	}
+	return s.reason
+}
+
+// part appends the fields of a delta with the text of tokens [from, to).
+func (s *shape) part(dst []byte, words []string, choice, from, to int) []byte {
+	text := func(open, end string) []byte {
+		return append(s.text(append(dst, open...), words, choice, from, to), end...)
+	}
+	switch {
+	case s.tool && from == 0:
+		dst = append(dst, `"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"`...)
+		at := len(dst)
+		dst = s.text(dst, words, choice, from, to)
+		dst = append(dst[:at], bytes.TrimSpace(dst[at:])...) // a name has no blank in front
+		return append(dst, `","arguments":""}}]`...)
+	case s.tool:
+		return text(`"tool_calls":[{"index":0,"function":{"arguments":"`, `"}}]`)
+	case from >= s.reasoning:
+		return text(`"content":"`, `"`)
+	case s.field == "reasoning_details":
+		return text(`"reasoning_details":[{"type":"reasoning.text","text":"`, `"}]`)
+	}
+	return text(`"`+cmp.Or(s.field, "reasoning")+`":"`, `"`)
+}
+
 // text appends the words of tokens [from, to) that have a text. Words need no escaping.
 func (s *shape) text(dst []byte, words []string, choice, from, to int) []byte {
 	for k := from; k < min(to, s.j.output); k++ {
 		// The prompt's hash lets answers differ.
-		dst = append(dst, words[(k+choice+int(s.j.hash[8]))%len(words)]...)
+		word := words[(k+choice+int(s.j.hash[8]))%len(words)]
+		switch s.half {
+		case firstHalf:
+			word = word[:len(word)/2]
+		case secondHalf:
+			word = word[len(word)/2:]
+		case noText:
+			word = ""
+		}
+		dst = append(dst, word...)
 	}
 	return dst
 }
 
 // running appends the usage so far where every chunk carries it.
 func (s *shape) running(dst []byte, tokens int) []byte {
-	if !s.j.continuous {
+	switch {
+	case s.j.null:
+		return append(dst, `,"usage":null`...)
+	case !s.j.continuous:
 		return dst
 	}
 	return append(s.count(append(dst, `,"usage":`...), tokens), `,"completion_tokens_details":null}`...)
@@ -138,15 +202,24 @@ func (s *shape) running(dst []byte, tokens int) []byte {
 
 // count appends a usage object, left open.
 func (s *shape) count(dst []byte, tokens int) []byte {
-	dst = strconv.AppendInt(append(dst, `{"prompt_tokens":`...), int64(s.j.prompt()), 10)
-	dst = strconv.AppendInt(append(dst, `,"total_tokens":`...), int64(s.j.prompt()+tokens), 10)
+	prompt := s.j.prompt()
+	switch s.j.claim {
+	case "text":
+		return fmt.Appendf(dst, `{"prompt_tokens":"%d","total_tokens":"%d","completion_tokens":"%d"`, prompt, prompt+tokens, tokens)
+	case "wrong":
+		tokens += tokens / 4
+	case "zero":
+		tokens = 0
+	}
+	dst = strconv.AppendInt(append(dst, `{"prompt_tokens":`...), int64(prompt), 10)
+	dst = strconv.AppendInt(append(dst, `,"total_tokens":`...), int64(prompt+tokens), 10)
 	return strconv.AppendInt(append(dst, `,"completion_tokens":`...), int64(tokens), 10)
 }
 
 // usage is the chunk after the last token.
-func (s *shape) usage() []byte {
+func (s *shape) usage(tokens int) []byte {
 	b := append(append(s.buf[:0], s.head...), `],"usage":`...)
-	return s.event(append(s.count(b, s.j.tokens()*len(s.j.prompts)), `},"system_fingerprint":"`+fingerprint+`"}`...))
+	return s.event(append(s.count(b, tokens), `},"system_fingerprint":"`+fingerprint+`"}`...))
 }
 
 func (s *shape) done() []byte { return s.event(append(s.buf[:0], "[DONE]"...)) }
@@ -157,8 +230,13 @@ func (s *shape) whole(words []string) []byte {
 		return s.completion(words)
 	}
 	b := append(s.open(s.buf[:0], "chat.completion"), `{"index":0,"message":{"role":"assistant","content":"`...)
-	b = s.text(b, words, 0, 0, s.j.output)
-	b = append(b, `","refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null},"logprobs":null,"finish_reason":"`...)
+	b = s.text(b, words, 0, s.reasoning, s.j.output)
+	b = append(b, `","refusal":null,"annotations":null,"audio":null,"function_call":null`...)
+	if s.reasoning > 0 {
+		b = append(s.part(append(b, ','), words, 0, 0, min(s.reasoning, s.j.output)), `},"logprobs":null,"finish_reason":"`...)
+	} else {
+		b = append(b, `,"reasoning":null},"logprobs":null,"finish_reason":"`...)
+	}
 	b = append(b, s.reason...)
 	b = append(b, `","stop_reason":null,"token_ids":null,"routed_experts":null}],"service_tier":null,"system_fingerprint":"`+fingerprint+`","usage":`...)
 	b = append(s.count(b, s.j.tokens()), `,"prompt_tokens_details":null,"completion_tokens_details":null}`...)
