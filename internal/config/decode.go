@@ -136,9 +136,9 @@ func (d *decoder) benchmark(n *node) *draft {
 	if v, where, ok := s.value("runtime"); ok {
 		out.ui = d.section(v, where, runtimeKeys()).choice("ui", choicesUI(), nil)
 	}
-	// The only accepted form of these says that they are off.
+	// The accepted forms of these say that they are off, or, of GPU telemetry, that it is as where the section is not written.
 	for _, e := range n.entries {
-		out.noGPU = out.noGPU || snake(e.key) == "gpu_telemetry"
+		out.noGPU = out.noGPU || snake(e.key) == "gpu_telemetry" && !sameValue(e.value, []string{"enabled"})
 		out.noServer = out.noServer || snake(e.key) == "server_metrics"
 	}
 	return out
@@ -211,6 +211,7 @@ func (d *decoder) endpoint(s *section, out *endpointDraft) {
 			"[\"http://localhost:8000\"]}.")
 		return
 	}
+	out.at = d.place(v.line, v.col, where)
 	e := d.section(v, where, endpointKeys())
 	if d.exclusive(e, "url", "urls", "Use one of them.") {
 		return

@@ -60,6 +60,7 @@ type draft struct {
 }
 
 type endpointDraft struct {
+	at                              string // where the section begins, for messages
 	urls                            opt[[]string]
 	kind, path, apiKey, session     opt[string]
 	reuse                           opt[string]

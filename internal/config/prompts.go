@@ -417,9 +417,9 @@ func (r *decoder) resolvePrompts(d *draft, c *Config, ds *Dataset) {
 	case pooled && p.userContext.ok:
 		both(from, p.userContext.from, "pool_size/length")
 	case pooled && ds.PrefixPool == 0:
-		r.problem(from, "a prefix of %d tokens needs the number of prefixes: give --num-prefix-prompts (prefix_prompts.pool_size).", ds.PrefixLength)
+		r.warnOrRefuse(d, from, fmt.Sprintf("a prefix of %d tokens needs the number of prefixes: give --num-prefix-prompts (prefix_prompts.pool_size).", ds.PrefixLength))
 	case pooled && ds.PrefixLength == 0:
-		r.problem(from, "%d prefixes need their length: give --prefix-prompt-length (prefix_prompts.length).", ds.PrefixPool)
+		r.warnOrRefuse(d, from, fmt.Sprintf("%d prefixes need their length: give --prefix-prompt-length (prefix_prompts.length).", ds.PrefixPool))
 	}
 	if ds.CacheBust == "warmup_isolation_system" && ds.System == "" && ds.SharedSystem == 0 {
 		r.problem(p.bust.from, "warmup_isolation_system needs a system prompt: give --system-prompt or --shared-system-prompt-length, or use "+

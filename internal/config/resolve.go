@@ -74,6 +74,9 @@ func (r *decoder) resolveEndpoint(d *draft) Endpoint {
 	}
 	urls := d.endpoint.urls
 	if !urls.ok {
+		if d.dialect == Schema20 {
+			r.problem(d.endpoint.at+".urls", "Field required: the server's address, here or with --url.")
+		}
 		urls = given([]string{defaultURL}, "the default")
 	}
 	if len(urls.v) == 0 {

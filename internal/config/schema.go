@@ -1,11 +1,42 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // choicesUI are the kinds of progress display.
 func choicesUI() []string { return []string{"dashboard", "none", "simple"} }
 
 func off() []string { return []string{"false"} }
+
+// solid reports whether a key must have a value where it is written at all: aiperf refuses null there. A null elsewhere is as if the key were
+// not written.
+func (k keys) solid(path, key string) bool {
+	switch key {
+	case "schema_version", "benchmark", "multi_run", "variables", "no_sweep_table",
+		"models", "endpoint", "datasets", "phases", "artifacts", "gpu_telemetry", "server_metrics", "network_latency", "otel", "mlflow", "wandb",
+		"runtime", "logging", "metrics", "unsafe_override", "strategy", "items",
+		"url", "urls", "url_strategy", "type", "timeout", "streaming", "connection_reuse", "use_legacy_max_tokens", "use_server_token_count",
+		"per_chunk_usage", "headers", "extra", "wait_for_model_timeout", "wait_for_model_interval", "wait_for_model_mode",
+		"sampling", "format", "turn_delay_ratio", "batch_size", "cache_bust", "target", "random_corpus_style", "probability", "value", "mean", "stddev",
+		"ignore_trace_delays", "exclude_from_results", "duration", "grace_period", "seamless", "users", "auto_offset", "delay", "time_s", "qps",
+		"dir", "summary", "raw", "trace", "show_trace_timing", "export_outputs_json", "revision", "apply_chat_template":
+		return true
+	case "name":
+		return !strings.HasSuffix(path, "tokenizer")
+	case "rate":
+		return strings.HasSuffix(path, "cancellation")
+	case "records":
+		return strings.HasSuffix(path, "artifacts")
+	case "entries":
+		return !slices.Contains(k.known, "format") // those of a file may be null
+	case "concurrency":
+		return !slices.Contains(k.known, "rate") // it is a limit alone where there is a rate
+	}
+	return false
+}
 
 func envelopeKeys() keys {
 	return keys{
@@ -28,7 +59,7 @@ func benchmarkKeys() keys {
 			"runtime"},
 		idle: map[string]string{"logging": "this version of prefire writes no log file"},
 		later: map[string][]string{
-			"slos": nil, "gpu_telemetry": {"disabled"}, "server_metrics": {"disabled"}, "network_latency": {"disabled"}, "otel": nil,
+			"slos": nil, "gpu_telemetry": {"disabled", "enabled"}, "server_metrics": {"disabled"}, "network_latency": {"disabled"}, "otel": nil,
 			"mlflow": nil, "wandb": nil, "metrics": nil, "accuracy": nil, "scenario": nil, "unsafe_override": off(),
 		},
 	}

@@ -79,6 +79,10 @@ func (d *decoder) section(n *node, path string, k keys) *section {
 			d.fail(e.line, e.col, where, "Extra inputs are not permitted: the key is given twice, as %s in line %d.", first.key, first.line)
 			continue
 		}
+		if e.value.shape == isNull && d.dialect == Schema20 && k.solid(path, key) {
+			d.fail(e.line, e.col, where, "Input should be a valid value; found nothing (null). Give it one, or leave the key out.")
+			continue
+		}
 		if slices.Contains(k.known, key) {
 			s.entries[key] = e
 			continue
@@ -136,8 +140,8 @@ func sameValue(v *node, same []string) bool {
 			text = v.list[0].s
 		}
 	case isMap:
-		if e := v.get("enabled"); len(v.entries) == 1 && e != nil && e.value.shape == isBool && !e.value.b {
-			text = "disabled"
+		if e := v.get("enabled"); len(v.entries) == 1 && e != nil && e.value.shape == isBool {
+			text = map[bool]string{true: "enabled", false: "disabled"}[e.value.b]
 		}
 	}
 	_, ok := choose(text, same)
