@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"prefire/metrics"
 )
@@ -16,6 +17,7 @@ type recordLine struct {
 		Phase     string `json:"benchmark_phase"`
 		Cancelled bool   `json:"was_cancelled"`
 		Start     int64  `json:"request_start_ns"`
+		End       int64  `json:"request_end_ns"`
 	} `json:"metadata"`
 	Metrics map[string]recordMetric `json:"metrics"`
 	Error   json.RawMessage         `json:"error"`
@@ -117,4 +119,35 @@ func ReadSamples(records io.Reader) ([]Sample, error) {
 		out = append(out, s)
 	})
 	return out, err
+}
+
+// ReadStepRequests reads the requests of a run's records with the metrics asked for, and those of its file of censored ones, where there is one.
+func ReadStepRequests(records, censored io.Reader, tags []string) ([]StepRequest, error) {
+	var out []StepRequest
+	take := func(l *recordLine, r StepRequest) {
+		r.Start, r.End, r.Values = l.Metadata.Start, l.Metadata.End, make([]float64, len(tags))
+		for i, tag := range tags {
+			v, ok := l.number(tag)
+			if r.Values[i] = v; !ok || !r.answered() {
+				r.Values[i] = math.NaN()
+			}
+		}
+		out = append(out, r)
+	}
+	_, err := eachRecord(records, func(l *recordLine) { take(l, StepRequest{Failed: !l.answered()}) })
+	if err != nil || censored == nil {
+		return out, err
+	}
+	in := json.NewDecoder(censored)
+	for {
+		var l recordLine
+		if err := in.Decode(&l); errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
+			return out, fmt.Errorf("a censored request cannot be read: %w", err)
+		}
+		if l.Metadata != nil && l.Metadata.Phase == "profiling" {
+			take(&l, StepRequest{Censored: true})
+		}
+	}
 }

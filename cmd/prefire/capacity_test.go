@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bufio"
+	"flag"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"prefire/internal/fakellm"
+	"prefire/internal/procedure"
+)
+
+var (
+	capacitySlots = flag.Int("capacity.slots", 6, "slots of the server whose capacity is searched for")
+	capacityStepS = flag.Duration("capacity.step", 500*time.Millisecond, "length of a step of that search")
+)
+
+// capacityResult is what the tests read of capacity.json.
+type capacityResult struct {
+	Finished bool
+	Result   procedure.Capacity
+	Steps    []struct {
+		Dirs    []string `json:"artifact_dirs"`
+		Figures procedure.Step
+	}
+}
+
+func readCapacity(t *testing.T, dir string) (r capacityResult) {
+	t.Helper()
+	readJSON(t, filepath.Join(dir, "capacity.json"), &r)
+	return r
+}
+
+// stepsIn are the finished steps in a folder, each with the time at which it was written.
+func stepsIn(t *testing.T, dir string) map[string]time.Time {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*", capacityStep))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]time.Time{}
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[p] = info.ModTime()
+	}
+	return out
+}
+
+// A server that refuses what finds no slot carries as many in flight as it has slots. The search is killed in the middle, and goes on to the same
+// answer without repeating a step.
+func TestCapacityIsFoundAcrossAKill(t *testing.T) {
+	s := serve(t, fakellm.Options{TTFT: 30 * time.Millisecond, ITL: 2 * time.Millisecond, Slots: *capacitySlots, Refuse: 429})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	program := filepath.Join(dir, "prefire")
+	if err := os.Symlink(self, program); err != nil {
+		t.Skip("SKIP: this system has no links, by which the test's binary is called prefire: ", err)
+	}
+	run := filepath.Join(dir, "run")
+	args := []string{"capacity", "--model", "m", "--url", s.URL(), "--streaming", "--tokenizer", "builtin", "--isl", "32", "--osl", "8", "--api-key", "sk-capacity-key",
+		"--search", "concurrency", "--search-from", strconv.Itoa(*capacitySlots / 2), "--slo", "error_rate<10%", "--benchmark-duration",
+		strconv.FormatFloat(capacityStepS.Seconds(), 'g', -1, 64), "--ui", "none", "--no-gpu-telemetry", "--no-server-metrics", "--artifact-dir", run}
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for range 2 {
+		lines.Scan()
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	before := stepsIn(t, run)
+	if len(before) < 2 {
+		t.Fatalf("%d steps were finished when the run was killed, want 2", len(before))
+	}
+	if p := <-start(nil, nil, args...); p.code != exitFailed || !strings.Contains(p.stderr, "--resume "+run) {
+		t.Errorf("the same command again ended with %d: %s", p.code, p.stderr)
+	}
+	if p := <-start(nil, nil, "capacity", "--resume", run); p.code != exitFailed || !strings.Contains(p.stderr, "--api-key") {
+		t.Errorf("a resume without the key ended with %d: %s", p.code, p.stderr)
+	}
+	p := must(t, "capacity", "--resume", run, "--api-key", "sk-capacity-key", "--ui", "none")
+	r := readCapacity(t, run)
+	if !r.Finished || math.Abs(r.Result.Best-float64(*capacitySlots)) > 1 || !slices.Contains(r.Result.Broken, "error_rate<10%") {
+		t.Errorf("%+v, want %d in flight, and no more for errors\n%s", r.Result, *capacitySlots, p.stdout)
+	}
+	after := stepsIn(t, run)
+	for path, at := range before {
+		if after[path] != at {
+			t.Errorf("%s was finished before the run was killed, and was run again", path)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(run, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nested, err := filepath.Glob(filepath.Join(run, "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range append(files, nested...) {
+		if data, err := os.ReadFile(f); err == nil && strings.Contains(string(data), "sk-capacity-key") {
+			t.Errorf("%s holds the API key", f)
+		}
+	}
+	// Gone on with once more, there is nothing left to do.
+	n := len(s.Entries())
+	must(t, "capacity", "--resume", run, "--api-key", "sk-capacity-key")
+	if again := readCapacity(t, run); again.Result.Best != r.Result.Best || len(s.Entries()) != n {
+		t.Errorf("resumed at its end the run finds %+v after %d more requests, want %+v and none", again.Result, len(s.Entries())-n, r.Result)
+	}
+}
