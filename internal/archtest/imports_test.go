@@ -57,6 +57,8 @@ var rules = map[string]rule{
 	"internal/parity":           {},
 	"internal/bench":            {may: []string{"internal/fakellm", "loadgen/wire", "loadgen/wire/stamp"}},
 	"cmd/bench":                 {may: []string{"internal/bench", "internal/dataset", "loadgen", "loadgen/wire", "metrics", "tokenize"}},
+	"internal/reach": {
+		may: []string{"loadgen/wire", "loadgen/wire/http1", "loadgen/wire/pooling"}},
 	"internal/report": {
 		may: []string{"metrics", "internal/procedure", "internal/report/chart", "internal/report/digest"}, offline: true},
 	"internal/report/chart": {

@@ -74,6 +74,7 @@ type Endpoint struct {
 	Wait            Wait
 	Reset           *ResetCache // nil = none
 	Profiler        *Profiler   // nil = none
+	Network         Network
 }
 
 // KeyValue keeps the order in which a mapping was written.

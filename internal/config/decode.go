@@ -233,6 +233,7 @@ func (d *decoder) endpoint(s *section, out *endpointDraft) {
 	out.session = e.text("session_header")
 	out.reuse = e.choice("connection_reuse", reuseStrategies(), nil)
 	out.control = e.control()
+	out.network = e.network()
 	if v, where, ok := e.value("headers"); ok {
 		out.headers = d.headers(v, where)
 	}

@@ -70,6 +70,7 @@ type endpointDraft struct {
 	contentType, urlStrategy        opt[string]
 	headers, extra                  []KeyValue
 	control                         controlDraft
+	network                         networkDraft
 }
 
 type datasetDraft struct {

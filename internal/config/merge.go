@@ -143,6 +143,7 @@ func (all *flags) endpoint(e *endpointDraft) {
 	replace(&e.session, all.text("session_header"))
 	replace(&e.reuse, all.choice("connection_reuse_strategy"))
 	all.control(&e.control)
+	all.network(&e.network)
 	e.headers = all.merge("headers", e.headers, headers)
 	e.extra = all.merge("extra_inputs", e.extra, pairs)
 }

@@ -70,6 +70,9 @@ func parse(args []string, env func(string) (string, bool), read func(path string
 	if err := d.read(read); err != nil {
 		return nil, err
 	}
+	if err := d.endpoint.readKey(env, read); err != nil {
+		return nil, err
+	}
 	c, err := d.resolve()
 	if err != nil {
 		return nil, err

@@ -160,7 +160,7 @@ func redactValue(f *Flag, value string) string {
 			items[i] = redactURL(items[i])
 		}
 		return strings.Join(items, ",")
-	case "custom_endpoint":
+	case "custom_endpoint", "proxy":
 		return redactURL(value)
 	case "headers":
 		return redactPairs(value, headers, sensitiveHeader)

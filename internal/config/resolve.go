@@ -104,6 +104,7 @@ func (r *decoder) resolveEndpoint(d *draft) Endpoint {
 		r.problem(d.endpoint.path.from, "endpoint.path has whitespace in it: %s.", pyString(e.Path))
 	}
 	r.resolveControl(&d.endpoint.control, &e)
+	e.Network = r.resolveNetwork(&d.endpoint.network)
 	if d.endpoint.apiKey.ok && headerFault("Authorization", e.APIKey) != "" {
 		r.problem(d.endpoint.apiKey.from, "the API key has a line end or a null byte in it.")
 	}

@@ -82,6 +82,7 @@ func endpointKeys() keys {
 		known: []string{
 			"urls", "url", "type", "path", "api_key", "timeout", "streaming", "headers", "extra", "use_legacy_max_tokens",
 			"use_server_token_count", "per_chunk_usage", "request_content_type", "url_strategy", "session_header", "connection_reuse", "wait_for_model_timeout", "wait_for_model_interval", "wait_for_model_mode", "reset_kv_cache", "server_profiler",
+			"network",
 		},
 		later: map[string][]string{
 			"transport": {"http"},

@@ -5,6 +5,7 @@ import "slices"
 // Groups of flags, in the order and under the names of aiperf's help.
 const (
 	gPrefire       = "prefire"
+	gNetwork       = "Network"
 	gEndpoint      = "Endpoint"
 	gInput         = "Input"
 	gSchedule      = "Fixed Schedule"
@@ -42,7 +43,7 @@ const (
 // groupOrder is the order of the help: what is prefire's own first, then aiperf's order.
 func groupOrder() []string {
 	return []string{
-		gPrefire, gEndpoint, gInput, gSchedule, gGoodput, gOutput, gTrace, gTokenizer, gLoad, gScenario, gWarmup, gUsers, gCancel,
+		gPrefire, gNetwork, gEndpoint, gInput, gSchedule, gGoodput, gOutput, gTrace, gTokenizer, gLoad, gScenario, gWarmup, gUsers, gCancel,
 		gConversation, gISL, gOSL, gPrompt, gPrefix, gCacheBust, gRankings, gSynthesis, gAudio, gImage, gVideo, gService,
 		gServerMetrics, gLatency, gGPU, gUI, gWorkers, gZMQ, gAccuracy, gMultiRun,
 	}
@@ -51,7 +52,7 @@ func groupOrder() []string {
 // Flags returns the table of all flags of the profile command: prefire's own, the supported ones of aiperf 0.13.0, and the rest of
 // aiperf's with what becomes of each.
 func Flags() []Flag {
-	return slices.Concat(ownFlags(), supportedFlags(), loadFlags(), controlFlags(), promptFlags(), fileFlags(), aiperfRest())
+	return slices.Concat(ownFlags(), networkFlags(), supportedFlags(), loadFlags(), controlFlags(), promptFlags(), fileFlags(), aiperfRest())
 }
 
 func ownFlags() []Flag {
@@ -106,7 +107,8 @@ func supportedFlags() []Flag {
 			Help: "Time a whole request may take, waiting and connecting included; a request over it is a failure. Seconds, or with a " +
 				"unit: 30s, 5m, 2h."},
 		{Field: "api_key", Names: []string{"--api-key"}, Group: gEndpoint, Kind: Text,
-			Help: "Sent as Authorization: Bearer KEY. Never written to a file or the screen."},
+			Help: "Sent as Authorization: Bearer KEY. Never written to a file or the screen. env:NAME and file:PATH take it from the environment or a file, so that it " +
+				"is not among the arguments, which other users of the machine can read."},
 		{Field: "use_legacy_max_tokens", Names: []string{"--use-legacy-max-tokens"}, Group: gEndpoint, Kind: Bool, Default: "false",
 			Help: "Send the output limit as max_tokens in place of max_completion_tokens."},
 		{Field: "use_server_token_count", Names: []string{"--use-server-token-count"}, Group: gEndpoint, Kind: Bool, Default: "false",

@@ -49,7 +49,9 @@ func TestTableHoldsAllOfAiperfsFlags(t *testing.T) {
 			own = append(own, f.Name())
 		}
 	}
-	want := []string{"--client", "--http", "--prewarm", "--include-cold", "--streams-per-connection", "--report", "--isl-counts",
+	want := []string{"--client", "--http", "--prewarm", "--include-cold", "--streams-per-connection", "--report",
+		"--ca-file", "--client-cert", "--client-key", "--insecure", "--sni", "--ip-version", "--unix-socket", "--proxy", "--no-proxy", "--source-address", "--resolve",
+		"--isl-counts",
 		"--repeat-share"}
 	if !slices.Equal(own, want) {
 		t.Errorf("flags that aiperf does not have: %q, want %q", own, want)
@@ -130,7 +132,7 @@ func TestComplete(t *testing.T) {
 		files bool
 	}{
 		{nil, "--concurrency-r", []string{"--concurrency-ramp-duration\tBring the sessions up from 1 to --concurrency in this time"}, false},
-		{nil, "--no-p", []string{"--no-prewarm\tBefore the clock starts, send one throwaway request to each server and open, handshake " +
+		{nil, "--no-pre", []string{"--no-prewarm\tBefore the clock starts, send one throwaway request to each server and open, handshake " +
 			"and probe all " +
 			"connections, so that nothing cold is measured"}, false},
 		{[]string{"--ui"}, "", []string{"dashboard", "none", "simple"}, false},

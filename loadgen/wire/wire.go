@@ -9,6 +9,8 @@ package wire
 import (
 	"context"
 	"crypto/tls"
+	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 )
@@ -122,6 +124,14 @@ type Target struct {
 	TLS      *tls.Config // nil: the defaults; ServerName is set from Addr where it is empty
 	// Streams is how many requests may share one HTTP/2 connection, within what the server allows; 0 means 16.
 	Streams int
+	// Addrs are dialled, in order, in place of what Addr's host resolves to; none = it is looked up.
+	Addrs []netip.Addr
+	// Dial makes the target's TCP connections, each to an ip:port: from a chosen address, or through a proxy. nil = the transport's own way.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Unix is the path of the socket that is dialled in place of Addr; "" = TCP.
+	Unix string
+	// Absolute has request lines over HTTP/1.1 hold the whole URL, as a proxy in the clear wants it.
+	Absolute bool
 }
 
 // ConnID names a connection of a transport, from 1; 0 = none.

@@ -34,8 +34,34 @@ func DNSError(host, port string, err error) *wire.Error {
 
 // ConnectError is a dial that failed; addr is the address tried last.
 func ConnectError(host, port string, addr netip.Addr, err error) *wire.Error {
+	if p := (*ProxyError)(nil); errors.As(err, &p) {
+		return CannotConnect("ClientHttpProxyError", host, port, p.Error(), err)
+	}
 	return CannotConnect("ClientConnectorError", host, port,
 		fmt.Sprintf("Connect call failed ('%s', %s): %s", addr.Unmap(), port, root(err)), err)
+}
+
+// UnixError is a socket in the file system that could not be dialled.
+func UnixError(path string, err error) *wire.Error {
+	return &wire.Error{
+		Type: "UnixClientConnectorError", Message: wire.Bound(fmt.Sprintf("Cannot connect to unix socket %s ssl:default [%s]", path, root(err))),
+		Cause: fmt.Sprintf("%T", root(err)), Chain: chain("UnixClientConnectorError", err),
+	}
+}
+
+// ProxyError is a proxy that was reached and makes no connection.
+type ProxyError struct {
+	Proxy string // its address, without what it was told of the user
+	Said  string // its answer
+	Hint  string // what to do; "" = nothing more
+}
+
+func (e *ProxyError) Error() string {
+	s := fmt.Sprintf("the proxy %s makes no connection: %s", e.Proxy, e.Said)
+	if e.Hint != "" {
+		s += "; " + e.Hint
+	}
+	return s
 }
 
 // HeadError is an answer whose head came in part or makes no sense.

@@ -10,7 +10,7 @@ import (
 )
 
 // AppendHead appends the head of a request with a body of the given length: Host first, the target's fields and then header, as they are
-// named and in the order given, Content-Length last. Fields of one name are all sent: which of them counts is for the caller to decide. An
+// named and in the order given, Content-Length last. The request line has the whole URL where the target asks for it. Fields of one name are all sent: which of them counts is for the caller to decide. An
 // error names the path or field that cannot be sent.
 func AppendHead(dst []byte, target *wire.Target, method, path string, header []wire.Field, body int) ([]byte, error) {
 	if strings.ContainsAny(path, " \r\n\x00") || path == "" {
@@ -39,6 +39,9 @@ func AppendHead(dst []byte, target *wire.Target, method, path string, header []w
 	}
 	dst = append(dst, method...)
 	dst = append(dst, ' ')
+	if target.Absolute {
+		dst = append(append(append(dst, target.Scheme...), "://"...), target.Host...)
+	}
 	dst = append(dst, path...)
 	dst = append(dst, " HTTP/1.1\r\nHost: "...)
 	dst = append(dst, host...)

@@ -4,6 +4,7 @@ package pooling
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"time"
@@ -21,6 +22,7 @@ const (
 	ProbeLimit = 30 * time.Second       // for one background probe
 	OpenLimit  = time.Minute            // for one connection of Open: name, dial, handshake and probe
 	AddrWait   = 3 * time.Second        // for one address of a name where there are others to try
+	LookupWait = 30 * time.Second       // for the addresses of a name
 	// EarlyWait is how long a write may go on after the whole answer has come: a server can answer before it has read the request, and
 	// then read no more.
 	EarlyWait = 250 * time.Millisecond
@@ -179,9 +181,14 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Lookup is the addresses of a name, in the resolver's order.
+// Lookup is the addresses of a name, in the resolver's order. A resolver that gives no answer is waited for no longer than LookupWait.
 func Lookup(ctx context.Context, r Resolver, host, port string) ([]netip.Addr, *wire.Error) {
-	addrs, err := r.LookupNetIP(ctx, "ip", host)
+	limited, cancel := context.WithTimeout(ctx, LookupWait)
+	defer cancel()
+	addrs, err := r.LookupNetIP(limited, "ip", host)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		err = &net.DNSError{Err: fmt.Sprintf("no answer from the resolver within %v", LookupWait), Name: host, IsTimeout: true}
+	}
 	if err == nil && len(addrs) == 0 {
 		err = &net.DNSError{Err: "no addresses", Name: host, IsNotFound: true}
 	}

@@ -27,15 +27,9 @@ func (t *Transport) connect(ctx context.Context, p *pool) (*conn, *wire.Error) {
 	if err != nil {
 		return c, &wire.Error{Type: "InvalidURL", Message: err.Error()}
 	}
-	addrs, e := t.lookup(ctx, host, port, f)
+	nc, at, e := t.dial(ctx, target, host, port, f)
 	if e != nil {
 		return c, e
-	}
-	f.DialStart = now()
-	nc, last, err := pooling.DialAny(ctx, t.o.Dial, addrs, port)
-	f.DialEnd = now()
-	if err != nil {
-		return c, http1.ConnectError(host, port, last, err)
 	}
 	raw := stamp.New(nc, t.o.Clock)
 	f.Local, f.Remote, f.Protocol = raw.LocalAddr().String(), raw.RemoteAddr().String(), "HTTP/1.1"
@@ -79,7 +73,7 @@ func (t *Transport) connect(ctx context.Context, p *pool) (*conn, *wire.Error) {
 		})
 		if err != nil {
 			c.src, c.mux = nil, nil
-			return c, http1.ConnectError(host, port, addrs[0], err)
+			return c, http1.ConnectError(host, port, at, err)
 		}
 		f.Settings = c.mux.Settings()
 		t.mu.Lock()
@@ -95,6 +89,36 @@ func (t *Transport) connect(ctx context.Context, p *pool) (*conn, *wire.Error) {
 		t.plain++
 	}
 	return c, nil
+}
+
+// dial makes the connection itself; at is the address that it, or the error, is of.
+func (t *Transport) dial(ctx context.Context, target *wire.Target, host, port string, f *wire.ConnFacts) (nc net.Conn, at netip.Addr, e *wire.Error) {
+	now := t.o.Clock.Now
+	var err error
+	if target.Unix != "" {
+		f.DialStart = now()
+		nc, err = t.o.Dial(ctx, "unix", target.Unix)
+		if f.DialEnd = now(); err != nil {
+			return nil, at, http1.UnixError(target.Unix, err)
+		}
+		return nc, at, nil
+	}
+	addrs := target.Addrs
+	if len(addrs) == 0 {
+		if addrs, e = t.lookup(ctx, host, port, f); e != nil {
+			return nil, at, e
+		}
+	}
+	dial := t.o.Dial
+	if target.Dial != nil {
+		dial = target.Dial
+	}
+	f.DialStart = now()
+	nc, at, err = pooling.DialAny(ctx, dial, addrs, port)
+	if f.DialEnd = now(); err != nil {
+		return nil, at, http1.ConnectError(host, port, at, err)
+	}
+	return nc, at, nil
 }
 
 // room is told that p's target allows more streams on a connection.

@@ -32,6 +32,10 @@ func (l *loop) dial(p *pool) *conn {
 		l.post(op{do: func() { c.dialFailed(&wire.Error{Type: "InvalidURL", Message: err.Error()}) }})
 		return c
 	}
+	if addrs := p.target.Addrs; len(addrs) > 0 {
+		c.resolved(addrs)
+		return c
+	}
 	if a, err := netip.ParseAddr(host); err == nil {
 		c.resolved([]netip.Addr{a})
 		return c
@@ -79,7 +83,11 @@ func (c *conn) letGo() {
 func (c *conn) resolved(addrs []netip.Addr) {
 	c.addrs = addrs
 	c.facts.DialStart = c.l.now()
-	if c.l.o.Dial == nil {
+	dial := c.l.o.Dial
+	if c.pool.target.Dial != nil {
+		dial = c.pool.target.Dial
+	}
+	if dial == nil {
 		c.connect()
 		return
 	}
@@ -87,7 +95,7 @@ func (c *conn) resolved(addrs []netip.Addr) {
 	ctx, c.stop = context.WithCancel(c.l.ctx)
 	c.l.helpers.Go(func() {
 		fd := -1
-		nc, addr, err := pooling.DialAny(ctx, c.l.o.Dial, addrs, strconv.Itoa(int(c.port)))
+		nc, addr, err := pooling.DialAny(ctx, dial, addrs, strconv.Itoa(int(c.port)))
 		if err == nil {
 			fd, err = detach(nc)
 		}

@@ -38,14 +38,14 @@ type Options struct {
 // ErrUnavailable is the error of New on systems other than Linux on amd64, arm64, riscv64 and loong64.
 var ErrUnavailable = errors.New("the reactor client needs Linux on amd64, arm64, riscv64 or loong64; use --client portable")
 
-// Serves reports whether the transport speaks to target: HTTP/1.1 in the clear.
+// Serves reports whether the transport speaks to target: HTTP/1.1 in the clear, over TCP.
 func Serves(target *wire.Target) bool {
-	return target.Scheme == "http" && (target.Protocol == wire.Auto || target.Protocol == wire.HTTP1)
+	return target.Scheme == "http" && target.Unix == "" && (target.Protocol == wire.Auto || target.Protocol == wire.HTTP1)
 }
 
 func notServed(target *wire.Target) *wire.Error {
 	return &wire.Error{Type: "ValueError", Message: fmt.Sprintf(
-		"the reactor client speaks HTTP/1.1 in the clear only, and %s://%s is to be spoken to otherwise: use --client portable",
+		"the reactor client speaks HTTP/1.1 in the clear over TCP only, and %s://%s is to be spoken to otherwise: use --client portable",
 		target.Scheme, target.Host)}
 }
 
