@@ -170,6 +170,15 @@ func (p *Plan) connections(first *wire.ConnFacts, latency time.Duration) int {
 	return (n + streams - 1) / streams
 }
 
+// Connections is how many connections to t the plan needs at once at least, as far as that is known before one is open.
+func (p *Plan) Connections(t *wire.Target) int {
+	first := wire.ConnFacts{Protocol: "HTTP/1.1"}
+	if t.Protocol == wire.HTTP2 || t.Protocol == wire.H2C || t.Protocol == wire.Auto && t.Scheme == "https" {
+		first.Protocol = "HTTP/2"
+	}
+	return p.connections(&first, 0)
+}
+
 // streams is how many requests share a connection like first.
 func (p *Plan) streams(first *wire.ConnFacts) int {
 	switch {

@@ -352,7 +352,7 @@ func connectHint(err error) string {
 	case strings.Contains(e.Type, "DNS"):
 		return "check the host name in --url"
 	case strings.Contains(e.Type, "Certificate"):
-		return "the server's certificate is not trusted by this system: install its issuer's certificate, or set SSL_CERT_FILE to it"
+		return "the server's certificate is not trusted by this system: give its issuer's certificate with --ca-file, or set SSL_CERT_FILE to it"
 	case strings.Contains(e.Message, "does not speak TLS"):
 		return "if the server speaks plain HTTP, give --url with http://"
 	case e.Type == "ServerDisconnectedError":

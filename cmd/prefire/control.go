@@ -30,7 +30,7 @@ func newControls(b *bench) *controls {
 	if e.Wait.Timeout == 0 && e.Reset == nil && e.Profiler == nil {
 		return x
 	}
-	o := control.Options{Clock: b.clock, TLS: b.load.plan.Targets[0].Wire.TLS, Say: b.view.say}
+	o := control.Options{Clock: b.clock, Over: b.load.way.Client(), Say: b.view.say}
 	for _, f := range b.load.header.Fixed {
 		if f.Name != "Accept" && f.Name != "Content-Type" {
 			o.Header = append(o.Header, f)

@@ -39,6 +39,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		{Key: "phases", Value: phaseFacts(sum)},
 		{Key: "load", Value: loadFacts(sum)},
 		{Key: "control", Value: b.control.facts()},
+		{Key: "network", Value: b.networkFacts()},
 		{Key: "prewarm", Value: b.prewarmFacts(sum)},
 		{Key: "cold", Value: coldFacts(cold)},
 		{Key: "prompts", Value: b.promptFacts(prompts)},
@@ -55,7 +56,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		Load:    loadLines(sum),
 		Health:  clientLine(b.health.Client, &client, &b.used),
 		Client:  judged,
-		Notices: slices.Concat(b.notices(counts, cold, verdicts), b.promptNotices(prompts), b.control.notices()),
+		Notices: slices.Concat(b.notices(counts, cold, verdicts), b.promptNotices(prompts), b.control.notices(), b.networkNotices()),
 		Files:   b.files(),
 	}
 }

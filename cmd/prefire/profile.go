@@ -58,7 +58,8 @@ func profile(p process, args []string) error {
 		return complain(p.stderr, err)
 	}
 	for _, name := range unread(p.environ) {
-		cfg.Notices = append(cfg.Notices, name+" is set and has no effect: of aiperf's settings in the environment prefire reads "+verifyEnv+" alone")
+		cfg.Notices = append(cfg.Notices, name+" is set and has no effect: of aiperf's settings in the environment prefire reads "+
+			strings.Join(readSettings(), ", "))
 	}
 	out, err := benchmark(p, cfg, config.CommandLine(p.name(), "profile", args))
 	if err != nil {
@@ -143,7 +144,7 @@ type bench struct {
 func unread(environ []string) []string {
 	var names []string
 	for _, kv := range environ {
-		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "AIPERF_") && name != verifyEnv {
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "AIPERF_") && !slices.Contains(readSettings(), name) {
 			names = append(names, name)
 		}
 	}
@@ -179,7 +180,7 @@ func benchmark(p process, cfg *config.Config, command string) (*outcome, error) 
 	b := &bench{process: p, cfg: cfg, load: l, clock: newClock(), prog: new(loadgen.Progress), ui: ui,
 		command: command,
 		dir:     export.Dir{FS: export.Disk{}, Path: cfg.Artifacts.Dir, Names: export.NewNames(cfg.Artifacts.Prefix)}}
-	b.secrets = export.NewRedactor(secrets(cfg)...)
+	b.secrets = export.NewRedactor(cfg.Secrets()...)
 	b.options = metrics.Options{Streaming: l.api.Streaming(), NoTokens: !l.kind.HasTokens(), ServerCounts: cfg.Endpoint.ServerCounts, IncludeCold: cfg.IncludeCold, OpenLoop: openLoop(&l.plan), HDR: true}
 	out, err := b.execute()
 	if err != nil || !cfg.Report {
@@ -192,17 +193,6 @@ func benchmark(p process, cfg *config.Config, command string) (*outcome, error) 
 	}
 	out.run.Screen.Files = append(out.run.Screen.Files, export.File{Kind: "Report", Path: file})
 	return out, nil
-}
-
-// secrets are the values that must not reach a file or the screen.
-func secrets(cfg *config.Config) []string {
-	s := []string{cfg.Endpoint.APIKey}
-	for _, h := range cfg.Endpoint.Headers {
-		if export.SensitiveHeader(h.Key) {
-			s = append(s, fmt.Sprint(h.Value))
-		}
-	}
-	return s
 }
 
 func (b *bench) execute() (*outcome, error) {
@@ -269,11 +259,11 @@ func (b *bench) transport() (wire.Transport, error) {
 	other := slices.IndexFunc(b.load.plan.Targets, func(t loadgen.Target) bool { return !reactor.Serves(t.Wire) })
 	asked := b.cfg.Client == "reactor"
 	if asked && other >= 0 {
-		return nil, fmt.Errorf("--client reactor speaks HTTP/1.1 in the clear alone, and %s asks for more: use --client portable",
+		return nil, fmt.Errorf("--client reactor speaks HTTP/1.1 in the clear over TCP alone, and %s asks for more: use --client portable",
 			b.load.plan.Targets[other].URL)
 	}
 	if asked || b.cfg.Client == "auto" && other < 0 {
-		t, err := reactor.New(reactor.Options{Clock: b.clock})
+		t, err := reactor.New(reactor.Options{Clock: b.clock, Resolver: b.load.way.Resolver()})
 		if err == nil {
 			return t, nil
 		}
@@ -281,7 +271,7 @@ func (b *bench) transport() (wire.Transport, error) {
 			return nil, fmt.Errorf("--client reactor: %w; use --client portable", err)
 		}
 	}
-	return portable.New(portable.Options{Clock: b.clock}), nil
+	return portable.New(portable.Options{Clock: b.clock, Resolver: b.load.way.Resolver()}), nil
 }
 
 // onPhase is told when a phase begins and when it is over.

@@ -56,7 +56,8 @@ func must(t *testing.T, args ...string) program {
 	return p
 }
 
-func serve(t *testing.T, o fakellm.Options) *fakellm.Server {
+// newMock is a server that does not listen yet.
+func newMock(t *testing.T, o fakellm.Options) *fakellm.Server {
 	t.Helper()
 	if o.Counter == nil {
 		tokens, err := tokenize.Open("builtin")
@@ -70,10 +71,16 @@ func serve(t *testing.T, o fakellm.Options) *fakellm.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func serve(t *testing.T, o fakellm.Options) *fakellm.Server {
+	t.Helper()
+	s := newMock(t, o)
 	if err := s.Start(context.Background(), "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 

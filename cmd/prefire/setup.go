@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"crypto/rand"
-	"crypto/tls"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -18,14 +17,12 @@ import (
 	"prefire/internal/config"
 	"prefire/internal/dataset"
 	"prefire/internal/endpoint"
+	"prefire/internal/reach"
 	"prefire/loadgen"
 	"prefire/loadgen/wire"
 	"prefire/metrics"
 	"prefire/tokenize"
 )
-
-// verifyEnv is aiperf's switch for the verification of certificates.
-const verifyEnv = "AIPERF_HTTP_SSL_VERIFY"
 
 const (
 	// throwawayTokens is the output limit of the prewarm's inference: enough for a first token and a gap, short enough not to matter.
@@ -48,6 +45,7 @@ type load struct {
 	notices  []string
 	template template
 	server   *byServer // of --tokenizer server; nil = another one
+	way      *reach.Way
 }
 
 // prepare turns a config into a plan: config → plan. Nothing is sent yet, but what --tokenizer server asks.
@@ -57,6 +55,9 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 		return nil, err
 	}
 	var err error
+	if l.way, err = openWay(cfg, env); err != nil {
+		return nil, err
+	}
 	if l.tokens, err = openTokenizer(cfg, env); err != nil {
 		return nil, err
 	}
@@ -68,7 +69,12 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 	if l.api, err = api(cfg); err != nil {
 		return nil, err
 	}
+	copies, err := sessionCopies(env)
+	if err != nil {
+		return nil, err
+	}
 	l.header, err = l.api.Header(endpoint.HeaderOptions{
+		Copies:    copies,
 		UserAgent: "prefire/" + version(), APIKey: cfg.Endpoint.APIKey, Session: cfg.Endpoint.SessionHeader, User: fields(cfg.Endpoint.Headers),
 	})
 	if err != nil {
@@ -78,7 +84,7 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 		l.notices = append(l.notices, fmt.Sprintf("header %s is not sent as given: it follows from the endpoint, the API key or the session, as in aiperf", name))
 	}
 	if cfg.Tokenizer == serverTokenizer {
-		if err := l.countByServer(cfg, env); err != nil {
+		if err := l.countByServer(cfg); err != nil {
 			return nil, err
 		}
 	}
@@ -90,7 +96,7 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 	if len(cfg.Models) > 1 {
 		l.sessions = dataset.Models(l.source, dataset.Choice{Models: cfg.Models, Random: cfg.ModelStrategy != "", Weights: cfg.ModelWeights, Seed: l.seed})
 	}
-	if l.plan, err = makePlan(cfg, l.seed, &l.header, lengths, env); err != nil {
+	if l.plan, err = makePlan(cfg, l.seed, &l.header, lengths, l.way); err != nil {
 		l.source.Close()
 		return nil, err
 	}
@@ -98,10 +104,14 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 		l.plan.Keep = wire.KeepNothing
 	}
 	l.plan.Prewarm.Learn = l.learn
-	for i := range l.plan.Targets {
-		if t := &l.plan.Targets[i]; t.Wire.TLS != nil && t.Wire.TLS.InsecureSkipVerify {
-			l.notices = append(l.notices, t.URL+": its certificate is not verified, as "+verifyEnv+" says")
-		}
+	if name := l.way.Unused(); name != "" {
+		l.source.Close()
+		return nil, fmt.Errorf("--resolve %s is no address that is connected to: --url has %s", name, strings.Join(cfg.Endpoint.URLs, ", "))
+	}
+	l.notices = append(l.notices, wayNotices(cfg, l.way, l.plan.Targets)...)
+	if err := readCeilings().check(&l.plan, len(cfg.Endpoint.Network.Sources)); err != nil {
+		l.source.Close()
+		return nil, err
 	}
 	return l, nil
 }
@@ -157,7 +167,7 @@ func fields(headers []config.KeyValue) []wire.Field {
 	return out
 }
 
-func makePlan(cfg *config.Config, seed uint64, header *endpoint.Header, longest lengths, env func(string) (string, bool)) (loadgen.Plan, error) {
+func makePlan(cfg *config.Config, seed uint64, header *endpoint.Header, longest lengths, way *reach.Way) (loadgen.Plan, error) {
 	p := loadgen.Plan{Seed: seed, Timeout: cfg.Endpoint.Timeout, Keep: wire.KeepText, Streams: cfg.StreamsPerConn, FirstUsage: cfg.Endpoint.PerChunkUsage,
 		Reuse: map[string]loadgen.Reuse{"pooled": loadgen.Pooled, "sticky-user-sessions": loadgen.Sticky, "never": loadgen.Never}[cfg.Endpoint.Reuse]}
 	kind := endpoint.Type(cfg.Endpoint.Type)
@@ -165,7 +175,7 @@ func makePlan(cfg *config.Config, seed uint64, header *endpoint.Header, longest 
 		p.Keep = wire.KeepNothing
 	}
 	for _, base := range cfg.Endpoint.URLs {
-		t, err := target(cfg, base, header, env)
+		t, err := target(cfg, base, header, way)
 		if err != nil {
 			return p, err
 		}
@@ -244,7 +254,7 @@ func openLoop(p *loadgen.Plan) bool {
 }
 
 // target is one URL of the config as the transport and the prewarm need it.
-func target(cfg *config.Config, base string, header *endpoint.Header, env func(string) (string, bool)) (loadgen.Target, error) {
+func target(cfg *config.Config, base string, header *endpoint.Header, way *reach.Way) (loadgen.Target, error) {
 	u, err := config.EndpointURL(base, cmp.Or(cfg.Endpoint.Path, endpoint.Type(cfg.Endpoint.Type).Path()))
 	if err != nil {
 		return loadgen.Target{}, err
@@ -265,11 +275,12 @@ func target(cfg *config.Config, base string, header *endpoint.Header, env func(s
 	if header.Host != "" {
 		w.Host = header.Host
 	}
-	if v, ok := env(verifyEnv); ok && u.Scheme == "https" && (strings.EqualFold(v, "false") || v == "0") {
-		w.TLS = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the user asked for it, as in aiperf; the run says so
+	shown := u.Scheme + "://" + u.Host
+	if err := way.Target(w, shown); err != nil {
+		return loadgen.Target{}, err
 	}
 	return loadgen.Target{
-		Wire: w, URL: u.Scheme + "://" + u.Host, ProbePath: sibling(base, "/health"), ModelsPath: sibling(base, "/v1/models"),
+		Wire: w, URL: shown, ProbePath: sibling(base, "/health"), ModelsPath: sibling(base, "/v1/models"),
 	}, nil
 }
 

@@ -61,18 +61,18 @@ func (e *noTokenizeError) Error() string {
 }
 
 // countByServer asks whether the first target has /tokenize. It needs the header.
-func (l *load) countByServer(cfg *config.Config, env func(string) (string, bool)) error {
+func (l *load) countByServer(cfg *config.Config) error {
 	if cfg.Dataset.File != nil {
 		return fmt.Errorf("--tokenizer server makes the lengths of synthetic prompts, and the prompts are a file's (%s): give the model's tokenizer, or builtin", cfg.Dataset.File.Path)
 	}
 	base := cfg.Endpoint.URLs[0]
-	t, err := target(cfg, base, &l.header, env)
+	t, err := target(cfg, base, &l.header, l.way)
 	if err != nil {
 		return err
 	}
 	clock := newClock()
-	c := &tokenCounter{transport: portable.New(portable.Options{Clock: clock}), clock: clock, target: t.Wire,
-		path: sibling(base, endpoint.TokenizePath), model: cfg.Models[0], secrets: export.NewRedactor(secrets(cfg)...)}
+	c := &tokenCounter{transport: portable.New(portable.Options{Clock: clock, Resolver: l.way.Resolver()}), clock: clock, target: t.Wire,
+		path: sibling(base, endpoint.TokenizePath), model: cfg.Models[0], secrets: export.NewRedactor(cfg.Secrets()...)}
 	l.server = &byServer{counter: c, url: t.URL + c.path}
 	_, err = c.count(context.Background(), []byte("Count me."))
 	var none *noTokenizeError

@@ -1,11 +1,10 @@
 // Package control makes the requests beside a benchmark's load: it waits until servers are ready, empties their prefix caches, and starts and
-// stops their profilers. They go over connections of their own, closed after each answer, so that the load's are what they would be without.
+// stops their profilers. They go over connections of their own, so that the load's are what they would be without.
 package control
 
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -24,8 +23,7 @@ const maxAnswer = 8 << 20
 type Options struct {
 	Clock  wire.Clock
 	Header []wire.Field      // of every request: the user's own, and the key
-	TLS    *tls.Config       // nil = the system's certificates
-	Over   http.RoundTripper // nil = connections of its own
+	Over   http.RoundTripper // makes the connections
 	Say    func(line string) // is told what is waited for
 }
 
@@ -48,9 +46,7 @@ func New(o Options) *Client {
 		}
 		c.header.Set(f.Name, f.Value)
 	}
-	if c.http.Transport = o.Over; o.Over == nil {
-		c.http.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: o.TLS}
-	}
+	c.http.Transport = o.Over
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c
 }

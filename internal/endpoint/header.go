@@ -24,6 +24,8 @@ type HeaderOptions struct {
 	APIKey    string       // sent as Authorization: Bearer; "" = none
 	Session   string       // name of the field with the session's id; "" = X-Correlation-ID
 	User      []wire.Field // as given by the user, in order
+	// Copies name more fields with the session's id; they stand above the user's. nil = X-Session-Affinity alone.
+	Copies []string
 }
 
 // Header is the header of a run's requests.
@@ -34,17 +36,21 @@ type Header struct {
 	// Host is the value of a Host field that the user gave; "" = none. It belongs into the target, not among the fields.
 	Host string
 	// Overridden names the fields of the user's that are not sent as given, as aiperf does not send them either: Accept and Content-Type
-	// follow the endpoint, Authorization the API key, X-Session-Affinity the correlation id.
+	// follow the endpoint, Authorization the API key, X-Session-Affinity and other copies the session's id.
 	Overridden []string
 
 	session              string // name of the field with the session's id
-	requestID, sessionID bool   // the user gave these fields, and they stand above ours
+	copies               []string
+	requestID, sessionID bool // the user gave these fields, and they stand above ours
 }
 
 // Header composes the header. A field given twice, in any spelling, is sent once, in the first one's place with the last one's value.
 // The error names the field, never its value.
 func (e *Endpoint) Header(o HeaderOptions) (Header, error) {
-	h := Header{session: cmp.Or(o.Session, CorrelationID)}
+	h := Header{session: cmp.Or(o.Session, CorrelationID), copies: o.Copies}
+	if h.copies == nil {
+		h.copies = []string{SessionAffinity}
+	}
 	if err := checkSession(h.session); err != nil {
 		return Header{}, err
 	}
@@ -66,9 +72,13 @@ func (e *Endpoint) Header(o HeaderOptions) (Header, error) {
 			h.Fixed = put(h.Fixed, f.Name, f.Value)
 		case "host":
 			h.Host = f.Value
-		case "accept", "content-type", "x-session-affinity":
+		case "accept", "content-type":
 			h.Overridden = append(h.Overridden, f.Name)
 		default:
+			if h.copied(name) {
+				h.Overridden = append(h.Overridden, f.Name)
+				continue
+			}
 			h.requestID = h.requestID || name == "x-request-id"
 			h.sessionID = h.sessionID || strings.EqualFold(name, h.session)
 			h.Fixed = put(h.Fixed, f.Name, f.Value)
@@ -105,16 +115,23 @@ func checkSession(name string) error {
 	return nil
 }
 
-// AppendIDs appends the fields of one request: X-Request-ID and the session's field, each unless the user gave one of that name, and
-// X-Session-Affinity, which is the session's id always.
+func (h *Header) copied(name string) bool {
+	return slices.ContainsFunc(h.copies, func(c string) bool { return strings.EqualFold(c, name) })
+}
+
+// AppendIDs appends the fields of one request: X-Request-ID and the session's field, each unless the user gave one of that name, and the
+// copies, such as X-Session-Affinity, which are the session's id always.
 func (h *Header) AppendIDs(dst []wire.Field, requestID, correlationID string) []wire.Field {
 	if !h.requestID {
 		dst = append(dst, wire.Field{Name: RequestID, Value: requestID})
 	}
-	if !h.sessionID && !strings.EqualFold(h.session, SessionAffinity) {
+	if !h.sessionID && !h.copied(h.session) {
 		dst = append(dst, wire.Field{Name: h.session, Value: correlationID})
 	}
-	return append(dst, wire.Field{Name: SessionAffinity, Value: correlationID})
+	for _, name := range h.copies {
+		dst = append(dst, wire.Field{Name: name, Value: correlationID})
+	}
+	return dst
 }
 
 func find(fields []wire.Field, name string) int {

@@ -59,6 +59,15 @@ func TestHeader(t *testing.T) {
 			[]wire.Field{{Name: "User-Agent", Value: "prefire/1"}, {Name: "Accept", Value: "text/event-stream"},
 				{Name: "Content-Type", Value: "application/json"}},
 			[]wire.Field{{Name: "X-Request-ID", Value: "r"}, {Name: "X-Session-Affinity", Value: "c"}}, "", nil},
+		{"other copies", HeaderOptions{UserAgent: "prefire/1", Copies: []string{"X-Session-ID", "X-SMG-Routing-Key"}, User: []wire.Field{
+			{Name: "x-session-id", Value: "mine"}, {Name: "X-Session-Affinity", Value: "me"}}},
+			[]wire.Field{{Name: "User-Agent", Value: "prefire/1"}, {Name: "X-Session-Affinity", Value: "me"}, {Name: "Accept", Value: "text/event-stream"},
+				{Name: "Content-Type", Value: "application/json"}},
+			[]wire.Field{{Name: "X-Request-ID", Value: "r"}, {Name: "X-Correlation-ID", Value: "c"}, {Name: "X-Session-ID", Value: "c"},
+				{Name: "X-SMG-Routing-Key", Value: "c"}}, "", []string{"x-session-id"}},
+		{"no copy", HeaderOptions{UserAgent: "prefire/1", Copies: []string{}},
+			[]wire.Field{{Name: "User-Agent", Value: "prefire/1"}, {Name: "Accept", Value: "text/event-stream"}, {Name: "Content-Type", Value: "application/json"}},
+			[]wire.Field{{Name: "X-Request-ID", Value: "r"}, {Name: "X-Correlation-ID", Value: "c"}}, "", nil},
 	}
 	for _, c := range cases {
 		h, err := chat(t, Options{Streaming: true}).Header(c.o)

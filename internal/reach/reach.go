@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/http/httpproxy"
 
 	"prefire/loadgen/wire"
+	"prefire/loadgen/wire/pooling"
 )
 
 // Fixed is a name whose addresses are given.
@@ -236,22 +237,24 @@ func (w *Way) Unused() string {
 // Reached is how the targets so far are reached.
 func (w *Way) Reached() []Reached { return w.reached }
 
+// IPVersion is the one that connections are of; "" = both.
+func (w *Way) IPVersion() string { return w.o.IPVersion }
+
 // Certificate is the subject of the client certificate that is sent where a server asks for one; "" = none.
 func (w *Way) Certificate() string { return w.cert }
 
-// Resolver is the system's, for addresses of the version asked for; nil = the system's for all.
-func (w *Way) Resolver() *Resolver {
+// Resolver is the system's, for addresses of the version asked for.
+func (w *Way) Resolver() pooling.Resolver {
 	if w.o.IPVersion == "" {
-		return nil
+		return net.DefaultResolver
 	}
-	return &Resolver{network: "ip" + w.o.IPVersion}
+	return resolver{"ip" + w.o.IPVersion}
 }
 
-// Resolver looks names up for addresses of one version.
-type Resolver struct{ network string }
+// resolver looks names up for addresses of one version.
+type resolver struct{ network string }
 
-// LookupNetIP looks a name up, for the resolver's own version.
-func (r *Resolver) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr, error) {
+func (r resolver) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, r.network, host)
 }
 
@@ -297,15 +300,8 @@ func (w *Way) dialName(ctx context.Context, _, addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	var last error
-	for _, a := range addrs {
-		nc, err := w.dial(ctx, "tcp", net.JoinHostPort(a.Unmap().String(), port))
-		if err == nil {
-			return nc, nil
-		}
-		last = err
-	}
-	return nil, last
+	nc, _, err := pooling.DialAny(ctx, w.dial, addrs, port)
+	return nc, err
 }
 
 func (w *Way) addrs(ctx context.Context, host, port string) ([]netip.Addr, error) {
@@ -317,9 +313,9 @@ func (w *Way) addrs(ctx context.Context, host, port string) ([]netip.Addr, error
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil
 	}
-	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip"+w.o.IPVersion, host)
-	if err == nil && len(addrs) == 0 {
-		err = &net.DNSError{Err: "no addresses", Name: host, IsNotFound: true}
+	addrs, e := pooling.Lookup(ctx, w.Resolver(), host, port)
+	if e != nil {
+		return nil, errors.New(e.Message)
 	}
-	return addrs, err
+	return addrs, nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"prefire/loadgen/wire"
@@ -210,4 +211,23 @@ func TestLookup(t *testing.T) {
 	if _, e := Lookup(t.Context(), names(func() ([]netip.Addr, error) { return nil, nil }), "a.test", "80"); e == nil || e.Error() != want {
 		t.Errorf("%v, want %s", e, want)
 	}
+}
+
+// silent is a resolver that never answers.
+type silent struct{}
+
+func (silent) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestALookupEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		_, e := Lookup(t.Context(), silent{}, "h.invalid", "80")
+		if want := "Cannot connect to host h.invalid:80 ssl:default [the name h.invalid does not resolve: no answer from the resolver within 30s]"; time.Since(began) != LookupWait ||
+			e == nil || e.Type != "ClientConnectorDNSError" || e.Message != want {
+			t.Errorf("after %v: %+v, want %q", time.Since(began), e, want)
+		}
+	})
 }
