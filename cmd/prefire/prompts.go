@@ -18,15 +18,15 @@ func (l *load) promptOptions(cfg *config.Config) dataset.Options {
 	ds := &cfg.Dataset
 	o := dataset.Options{
 		Seed: l.seed, RandomIDs: !l.seedGave, Tokenizer: l.tokens, Entries: ds.Entries, Repeat: ds.Repeat,
-		Input: dataset.Length(ds.Input), Output: dataset.Length(ds.Output), Template: ds.Template,
+		Input: lengthOf(ds.Input), Output: lengthOf(ds.Output), Template: ds.Template,
 		Corpus: corpus(ds.Corpus),
 		Batch:  ds.Batch, System: ds.System, SharedSystem: ds.SharedSystem, UserContext: ds.UserContext,
 		PrefixPool: ds.PrefixPool, PrefixLength: ds.PrefixLength,
-		Turns: dataset.Length(ds.Turns), Delay: dataset.Length(ds.Delay), DelayRatio: ds.DelayRatio,
+		Turns: lengthOf(ds.Turns), Delay: lengthOf(ds.Delay), DelayRatio: ds.DelayRatio,
 		CacheBust: dataset.CacheBust(ds.CacheBust),
 	}
 	for _, m := range ds.Mix {
-		o.Mix = append(o.Mix, dataset.Share{Percent: m.Percent, Input: dataset.Length(m.Input), Output: dataset.Length(m.Output)})
+		o.Mix = append(o.Mix, dataset.Share{Percent: m.Percent, Input: lengthOf(m.Input), Output: lengthOf(m.Output)})
 	}
 	for _, v := range ds.Variables {
 		o.Variables = append(o.Variables, dataset.Variable(v))
@@ -37,6 +37,18 @@ func (l *load) promptOptions(cfg *config.Config) dataset.Options {
 	return o
 }
 
+// lengthOf is a length of the config as the dataset draws it.
+func lengthOf(l config.Length) dataset.Length {
+	out := dataset.Length{Mean: l.Mean, Stddev: l.Stddev, Low: l.Low, High: l.High}
+	if s := l.Shape; s != nil {
+		out.Shape = &dataset.Shape{Median: s.Median, Min: s.Min, Max: s.Max}
+		for _, p := range s.Parts {
+			out.Shape.Parts = append(out.Shape.Parts, dataset.Part{Weight: p.Weight, Length: lengthOf(p.Length)})
+		}
+	}
+	return out
+}
+
 // corpus is the kind of text of that name in aiperf.
 func corpus(name string) tokenize.Corpus {
 	return map[string]tokenize.Corpus{"coding": tokenize.Code, "random": tokenize.Random}[name]
@@ -44,12 +56,12 @@ func corpus(name string) tokenize.Corpus {
 
 // longest is the longest first request that has to be reckoned with, and the longest answer that may be asked for.
 func longest(ds *config.Dataset) lengths {
-	input, output := dataset.Length(ds.Input).Longest(), dataset.Length(ds.Output).Longest()
+	input, output := lengthOf(ds.Input).Longest(), lengthOf(ds.Output).Longest()
 	if len(ds.Mix) > 0 {
 		input, output = 0, 0
 	}
 	for _, m := range ds.Mix {
-		input, output = max(input, dataset.Length(m.Input).Longest()), max(output, dataset.Length(m.Output).Longest())
+		input, output = max(input, lengthOf(m.Input).Longest()), max(output, lengthOf(m.Output).Longest())
 	}
 	return lengths{input: input*max(1, ds.Batch) + ds.SharedSystem + ds.UserContext + ds.PrefixLength, output: output, turns: wholeTurns(ds.Turns.Mean)}
 }
@@ -263,7 +275,7 @@ func (b *bench) promptNotices(s dataset.Stats) []string {
 
 // truncated is the mean of a normal distribution that is cut at 0 and rounded up.
 func truncated(l config.Length) float64 {
-	if l.Stddev == 0 || l.Mean == 0 {
+	if l.Stddev == 0 || l.Mean == 0 || l.Shape != nil {
 		return l.Mean
 	}
 	a := -l.Mean / l.Stddev

@@ -93,6 +93,20 @@ type Map []KeyValue
 type Length struct {
 	Mean, Stddev float64
 	Low, High    int
+	Shape        *LengthShape // nil = none of its own
+}
+
+// LengthShape is what only a config file says of a length. Mean is then what is to be expected, bounds aside.
+type LengthShape struct {
+	Median   float64      // of a log-normal distribution; 0 = it is none
+	Min, Max *float64     // draws beyond are these; nil = no bound
+	Parts    []LengthPart // of a mixture: peaks, or points; nil = it is none
+}
+
+// LengthPart is one part of a mixture, and its weight beside those of the others.
+type LengthPart struct {
+	Weight float64
+	Length
 }
 
 // LengthShare is one pair of lengths of a mix.

@@ -354,24 +354,7 @@ func (d *decoder) length(s, prompts *section, key string, least float64) lengthD
 	if v.shape != isMap {
 		return lengthDraft{mean: s.number(v, where, atLeast(least)), fixed: true}
 	}
-	m := d.section(v, where, lengthKeys())
-	var out lengthDraft
-	if val, at, ok := m.value("value"); ok {
-		out.mean, out.fixed = m.number(val, at, atLeast(least)), true
-		if m.entries["mean"] != nil || m.entries["stddev"] != nil {
-			d.fail(val.line, val.col, at, "a length has a value, or a mean and a stddev, not both.")
-		}
-		return out
-	}
-	if val, at, ok := m.value("mean"); ok {
-		out.mean = m.number(val, at, atLeast(least))
-	} else {
-		d.fail(v.line, v.col, join(where, "mean"), "Field required.")
-	}
-	if val, at, ok := m.value("stddev"); ok {
-		out.stddev = m.number(val, at, atLeast(0))
-	}
-	return out
+	return d.distribution(v, where, lengthKeys(), least)
 }
 
 func (d *decoder) phases(s *section, out *draft) {

@@ -92,6 +92,15 @@ type datasetDraft struct {
 type lengthDraft struct {
 	mean, stddev opt[float64]
 	fixed        bool
+	shape        *LengthShape // where it is more than that, with mean as what is to be expected, and as it was written
+	form         Map
+}
+
+// plain makes it a mean and a stddev, as flags give them.
+func (l *lengthDraft) plain() { l.fixed, l.shape, l.form = false, nil, nil }
+
+func (l *lengthDraft) length() Length {
+	return Length{Mean: l.mean.v, Stddev: l.stddev.v, Shape: l.shape}
 }
 
 type phaseDraft struct {

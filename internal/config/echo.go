@@ -99,6 +99,9 @@ func (d *draft) pool() opt[int64] {
 }
 
 func (l lengthDraft) echo() (Map, bool) {
+	if l.form != nil {
+		return l.form, true
+	}
 	if l.fixed {
 		return Map{{"value", l.mean.v}}, true
 	}

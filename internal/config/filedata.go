@@ -301,6 +301,9 @@ func (d *decoder) fileDataset(s *section, out *datasetDraft) {
 	out.entries = s.whole("entries", atLeast(1))
 	out.seed = s.whole("random_seed", atLeast(0))
 	out.osl = d.length(s, &section{decoder: d, n: v, entries: map[string]*entry{}}, "osl", 1)
+	if out.osl.shape != nil {
+		d.problem(out.osl.mean.from, "an output length beside a dataset from a file is a number, or a mean and a stddev.")
+	}
 	f.block = s.whole("block_size", atLeast(1))
 	f.ignoreTimes = s.truth("ignore_trace_delays")
 	if c, where, ok := s.value("inter_turn_delay_cap_seconds"); ok {

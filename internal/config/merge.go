@@ -167,10 +167,12 @@ func (all *flags) dataset(d *datasetDraft) {
 	replace(&d.entries, all.whole("conversation_num_dataset_entries"))
 	edit := func(l *lengthDraft, mean, stddev string) {
 		if v := all.number(mean); v.ok {
-			l.mean, l.fixed = v, false
+			l.plain()
+			l.mean = v
 		}
 		if v := all.number(stddev); v.ok {
-			l.stddev, l.fixed = v, false
+			l.plain()
+			l.stddev = v
 		}
 	}
 	edit(&d.isl, "prompt_input_tokens_mean", "prompt_input_tokens_stddev")

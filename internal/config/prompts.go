@@ -60,7 +60,7 @@ func (all *flags) prompts(p *promptsDraft) error {
 	edit := func(l *lengthDraft, mean, stddev string) {
 		m, s := all.number(mean), all.number(stddev)
 		if m.ok || s.ok {
-			l.fixed = false
+			l.plain()
 		}
 		replace(&l.mean, m)
 		replace(&l.stddev, s)
@@ -280,7 +280,7 @@ func (d *decoder) mix(v *node, where string, out *promptsDraft) {
 		if len(d.problems) > before {
 			return
 		}
-		mix = append(mix, LengthShare{percent.v, Length{Mean: in.mean.v, Stddev: in.stddev.v}, Length{Mean: answer.mean.v, Stddev: answer.stddev.v}})
+		mix = append(mix, LengthShare{percent.v, in.length(), answer.length()})
 		inForm, _ := in.echo()
 		answerForm, _ := answer.echo()
 		form = append(form, Map{{"isl", inForm}, {"osl", answerForm}, {"probability", percent.v}})
@@ -305,7 +305,8 @@ func (d *decoder) mixLength(s *section, key string) lengthDraft {
 	case s.entries[key].value.shape == isMap:
 		d.fail(val.line, val.col, at, "it stands beside a plain number alone: put stddev into the mapping of %s.", key)
 	default:
-		l.stddev, l.fixed = s.number(val, at, atLeast(0)), false
+		l.plain()
+		l.stddev = s.number(val, at, atLeast(0))
 	}
 	return l
 }
@@ -376,10 +377,11 @@ func (r *decoder) resolvePrompts(d *draft, c *Config, ds *Dataset) {
 	ds.SharedSystem, ds.UserContext = int(p.sharedSystem.v), int(p.userContext.v)
 	ds.System, ds.Repeat = p.system.v, p.repeat.v
 	if p.turns.mean.ok || p.turns.stddev.ok {
-		ds.Turns = Length{Mean: p.turns.mean.or(1), Stddev: p.turns.stddev.v}
+		ds.Turns = p.turns.length()
+		ds.Turns.Mean = p.turns.mean.or(1)
 	}
 	if p.delay.mean.v > 0 {
-		ds.Delay, ds.DelayRatio = Length{Mean: p.delay.mean.v, Stddev: p.delay.stddev.v}, p.delayRatio.or(1)
+		ds.Delay, ds.DelayRatio = p.delay.length(), p.delayRatio.or(1)
 	}
 	ds.Mix = p.mix.v
 	if p.mix.ok {
@@ -541,6 +543,8 @@ func (p *promptsDraft) echo(prompts, dataset Map) (Map, Map) {
 		lengthDraft
 	}{{"turns", p.turns}, {"turn_delay", p.delay}} {
 		switch {
+		case l.form != nil:
+			dataset = append(dataset, KeyValue{l.key, l.form})
 		case l.fixed:
 			dataset = append(dataset, KeyValue{l.key, Map{{"value", l.mean.v}}})
 		case l.mean.ok || l.stddev.ok:

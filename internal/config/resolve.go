@@ -138,8 +138,7 @@ func (r *decoder) resolveDataset(d *draft) Dataset {
 	return Dataset{
 		File: file,
 		Name: ds.name, Entries: int(ds.entries.v), Template: ds.template.v, Variables: ds.vars, MaxTotalTokens: int(ds.maxTotal.v),
-		Input:  Length{Mean: ds.isl.mean.v, Stddev: ds.isl.stddev.v},
-		Output: Length{Mean: ds.osl.mean.v, Stddev: ds.osl.stddev.v},
+		Input: ds.isl.length(), Output: ds.osl.length(),
 	}
 }
 

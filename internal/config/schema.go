@@ -115,8 +115,7 @@ func promptsKeys() keys {
 
 func lengthKeys() keys {
 	return keys{
-		known: []string{"mean", "stddev", "value"},
-		later: map[string][]string{"type": {"fixed", "normal"}, "median": nil, "peaks": nil, "points": nil, "min": nil, "max": nil},
+		known: []string{"mean", "stddev", "value", "median", "peaks", "points", "min", "max", "type"},
 	}
 }
 
