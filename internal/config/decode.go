@@ -443,6 +443,9 @@ func (d *decoder) phase(v *node, path, name string, out *draft) {
 	}
 	p.loadDraft = d.load(s, kind, p.kind)
 	out.phases = append(out.phases, p)
+	if kind == fixedSchedule {
+		d.schedule(s, p, &out.dataset.fromFile)
+	}
 }
 
 // phaseType is the type of a phase, which it must have.
@@ -471,7 +474,7 @@ func (d *decoder) usableTypes() []string {
 	if d.dialect == Older {
 		return []string{"concurrency"}
 	}
-	return []string{"concurrency", "poisson", "gamma", "constant", userCentric}
+	return []string{"concurrency", "poisson", "gamma", "constant", userCentric, fixedSchedule}
 }
 
 // phaseName works out name and kind of a phase.

@@ -466,13 +466,13 @@ func TestBadFiles(t *testing.T) {
 				"concurrency, poisson, gamma, " +
 				"constant, user_centric, fixed_schedule.\n" +
 				"run.yaml:9:8: benchmark.phases.2: Unable to extract tag using discriminator 'type': a phase needs a type; this version " +
-				"of prefire has 'concurrency', 'poisson', 'gamma', 'constant' or 'user_centric'.\n" +
+				"of prefire has 'concurrency', 'poisson', 'gamma', 'constant', 'user_centric' or 'fixed_schedule'.\n" +
 				"run.yaml:10:8: benchmark.phases.3: Phase name 'warmup' is reserved for kind 'warmup'; got kind 'profiling'.\n" +
 				"run.yaml:10:68: benchmark.phases.3.duration: Invalid duration format: '3x'. Use number, '30s', '5m', '2h', or 'inf'.\n" +
 				"run.yaml:11:8: benchmark.phases.4: Phase 'bar': kind is required for non-canonical phase names. Set kind to 'warmup' " +
 				"or 'profiling'.\n" +
-				"run.yaml:12:40: benchmark.phases.5.type: 'fixed_schedule' is known to aiperf, not supported by this version of prefire, which " +
-				"has 'concurrency', 'poisson', 'gamma', 'constant' or 'user_centric'.\n" +
+				"run.yaml:12:56: benchmark.phases.5.rate: Extra inputs are not permitted: unknown key 'rate'. A phase of type 'fixed_schedule' has " +
+				"none; it belongs to type 'poisson', 'gamma', 'constant' or 'user_centric'.\n" +
 				"run.yaml:13:7: benchmark.phases.6: Input should be a valid dictionary: a mapping with the keys name, kind, type, " +
 				"requests, duration, sessions, " +
 				"concurrency, grace_period, exclude_from_results, concurrency_ramp, prefill_concurrency, prefill_ramp, cancellation, seamless, " +

@@ -140,20 +140,20 @@ func (all *flags) fileDataset(d *draft) error {
 	}
 	if !ds.isFile {
 		for _, g := range []struct {
-			ok   bool
-			from string
+			field string
+			asks  bool
 		}{
-			{f.path.ok, f.path.from}, {f.format.ok, f.format.from}, {f.sampling.ok && f.sampling.v != "sequential", f.sampling.from},
-			{f.ignoreTimes.v, f.ignoreTimes.from}, {f.schedule.v, f.schedule.from}, {f.fromFirst.v, f.fromFirst.from}, {f.start.ok, f.start.from},
-			{f.end.ok, f.end.from}, {f.delayCap.ok, f.delayCap.from}, {f.block.ok, f.block.from}, {f.maxInput.ok, f.maxInput.from},
-			{f.maxOutput.ok, f.maxOutput.from},
+			{"input_file", true}, {"custom_dataset_type", true}, {"dataset_sampling_strategy", f.sampling.v != "sequential"},
+			{"ignore_trace_delays", f.ignoreTimes.v}, {"fixed_schedule", f.schedule.v}, {"fixed_schedule_auto_offset", f.fromFirst.v},
+			{"fixed_schedule_start_offset", true}, {"fixed_schedule_end_offset", true}, {"inter_turn_delay_cap_seconds", true},
+			{"prompt_input_tokens_block_size", true}, {"synthesis_max_isl", true}, {"synthesis_max_osl", true},
 		} {
-			switch {
-			case !g.ok:
+			switch from := all.byField[g.field].given; {
+			case from == "" || !g.asks:
 			case d.file != "":
-				return refuse("%s applies to a file dataset, but the config file declares type: synthetic", g.from)
+				return refuse("%s applies to a file dataset, but the config file declares type: synthetic", from)
 			default:
-				return refuse("%s needs a dataset from a file: pass --input-file, or drop it.", g.from)
+				return refuse("%s needs a dataset from a file: pass --input-file, or drop it.", from)
 			}
 		}
 		return nil
@@ -186,6 +186,53 @@ func (all *flags) fileDataset(d *draft) error {
 			"blocks; drop it.", f.block.from, f.format.v)
 	}
 	return nil
+}
+
+// schedule makes the dataset's times those of a phase of a config file.
+func (d *decoder) schedule(s *section, p *phaseDraft, f *fileDraft) {
+	from := s.n.get("type").value
+	place := d.place(from.line, from.col, join(s.path, "type"))
+	switch {
+	case p.kind == metrics.Warmup:
+		d.problem(place, "a warm-up phase on a fixed schedule is known to aiperf, not supported by this version of prefire.")
+	case p.requests.ok || p.sessions.ok:
+		at := p.requests
+		if !at.ok {
+			at = p.sessions
+		}
+		d.problem(at.from, "a number of requests or sessions on a fixed schedule is known to aiperf, not supported by this version of prefire, which plays the "+
+			"file to its end: give a duration or an end_offset, or shorten the file.")
+	case p.autoOffset.or(true) && p.startOffset.ok:
+		d.problem(p.startOffset.from, "auto_offset cannot be True when start_offset is set: set auto_offset to false.")
+	case p.startOffset.ok && p.endOffset.ok && p.startOffset.v > p.endOffset.v:
+		d.problem(p.startOffset.from, "start_offset must be <= end_offset: %d is after %d.", p.startOffset.v, p.endOffset.v)
+	case f.schedule.ok && (f.fromFirst.v != p.autoOffset.or(true) || f.start.v != p.startOffset.v || f.end.v != p.endOffset.v):
+		d.problem(place, "phases on a fixed schedule with different offsets are known to aiperf, not supported by this version of prefire.")
+	}
+	f.schedule, f.fromFirst = given(true, place), given(p.autoOffset.or(true), place)
+	f.start, f.end = p.startOffset, p.endOffset
+}
+
+// checkSchedule holds the phases on a fixed schedule against their dataset and against each other.
+func (r *decoder) checkSchedule(d *draft) {
+	others := ""
+	for _, p := range d.phases {
+		if p.kind == metrics.Profiling && p.load != fixedSchedule {
+			others = p.name
+		}
+	}
+	for _, p := range d.phases {
+		switch {
+		case p.load != fixedSchedule:
+		case !d.dataset.isFile:
+			r.warnOrRefuse(d, p.at, fmt.Sprintf("Phase '%s' uses fixed_schedule, which takes its times from a dataset of type file", p.name))
+		case d.dataset.fromFile.sampling.or("sequential") != "sequential":
+			r.warnOrRefuse(d, d.dataset.fromFile.sampling.from, fmt.Sprintf("Phase '%s' uses fixed_schedule, which needs sequential sampling", p.name))
+		case others != "":
+			r.problem(p.at, "phase '%s' on a fixed schedule beside phase '%s', which is on none, is known to aiperf, not supported by this version of prefire.",
+				p.name, others)
+		}
+	}
 }
 
 // mayFollow says whether the run may follow the file's times: it is told to, or the file is a trace, which decides.
@@ -285,7 +332,7 @@ func (d *decoder) fileDataset(s *section, out *datasetDraft) {
 		s.bad(records, where, "FileDataset requires exactly one source: set either `path:` (load from disk) or `records:` (embed in YAML), not both")
 	case given:
 		d.records(records, where, f)
-	case !f.path.ok && s.entries["path"] == nil:
+	case !f.path.ok && (s.entries["path"] == nil || s.entries["path"].value.shape == isNull):
 		d.fail(v.line, v.col, join(path, "path"), "Field required: the dataset's file; or records, a list of its rows.")
 	}
 	p := &out.prompts

@@ -157,3 +157,56 @@ func TestFileDatasetsWithPromptKeys(t *testing.T) {
 		t.Errorf("%+v", pool)
 	}
 }
+
+// traced is a file of schema 2.0 whose dataset is a trace, with these phases.
+func traced(phases string) string {
+	return "benchmark:\n  model: m\n  endpoint: {url: h}\n  dataset: {type: file, path: t.jsonl, format: mooncake_trace}\n  phases:\n" + phases
+}
+
+func TestFixedScheduleOfAConfigFile(t *testing.T) {
+	ms := func(v float64) *float64 { return &v }
+	for _, tt := range []struct {
+		phase  string
+		args   []string
+		want   Schedule
+		capped bool
+		kept   int
+	}{
+		{"{name: profiling, type: fixed_schedule}", nil, Schedule{On: true, FromFirst: true}, false, 1},
+		{"{name: profiling, type: fixed_schedule, auto_offset: false, start_offset: 5, end_offset: 9, concurrency: 7}", nil,
+			Schedule{On: true, Start: ms(5), End: ms(9)}, true, 7},
+		{"{name: profiling, type: fixed_schedule, duration: 3}", []string{"--no-fixed-schedule=false"}, Schedule{On: true, FromFirst: true}, false, 1},
+		{"{name: profiling, type: concurrency, requests: 3}", []string{"--no-gpu-telemetry"}, Schedule{IfTimed: true}, false, 1},
+	} {
+		c := mustParse(t, traced("    - {name: warmup, type: concurrency, requests: 2}\n    - "+tt.phase+"\n"), tt.args...)
+		p := c.Phases[1]
+		if got := c.Dataset.File.Schedule; !reflect.DeepEqual(got, tt.want) || p.Capped != tt.capped || p.Concurrency != tt.kept || p.Load.Open() {
+			t.Errorf("%s: schedule %+v, phase %+v; want %+v, capped %t, concurrency %d", tt.phase, got, p, tt.want, tt.capped, tt.kept)
+		}
+	}
+	for _, tt := range []struct{ phases, want string }{
+		{"    - {name: warmup, type: fixed_schedule}\n    - {name: profiling, type: concurrency, requests: 1}\n",
+			"run.yaml:6:28: benchmark.phases.0.type: a warm-up phase on a fixed schedule is known to aiperf, not supported by this version of prefire."},
+		{"    - {name: profiling, type: fixed_schedule, requests: 3}\n",
+			"run.yaml:6:57: benchmark.phases.0.requests: a number of requests or sessions on a fixed schedule is known to aiperf, not supported by this " +
+				"version of prefire, which plays the file to its end: give a duration or an end_offset, or shorten the file."},
+		{"    - {name: profiling, type: fixed_schedule, start_offset: 3}\n",
+			"run.yaml:6:61: benchmark.phases.0.start_offset: auto_offset cannot be True when start_offset is set: set auto_offset to false."},
+		{"    - {name: profiling, type: fixed_schedule, auto_offset: false, start_offset: 3, end_offset: 2}\n",
+			"run.yaml:6:81: benchmark.phases.0.start_offset: start_offset must be <= end_offset: 3 is after 2."},
+		{"    - {name: profiling, type: fixed_schedule}\n    - {name: b, kind: profiling, type: concurrency, requests: 1}\n",
+			"run.yaml:6:8: benchmark.phases.0: phase 'profiling' on a fixed schedule beside phase 'b', which is on none, is known to aiperf, not supported " +
+				"by this version of prefire."},
+		{"    - {name: profiling, type: fixed_schedule}\n    - {name: b, kind: profiling, type: fixed_schedule, auto_offset: false}\n",
+			"run.yaml:7:40: benchmark.phases.1.type: phases on a fixed schedule with different offsets are known to aiperf, not supported by this version " +
+				"of prefire."},
+	} {
+		if got := message(t, traced(tt.phases)); got != tt.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", tt.phases, got, tt.want)
+		}
+	}
+	if got, want := message(t, minimal("phases: {type: fixed_schedule}")), "run.yaml:6:12: benchmark.phases: Phase 'profiling' uses fixed_schedule, which takes "+
+		"its times from a dataset of type file"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -9,8 +9,11 @@ import (
 	"prefire/metrics"
 )
 
-// userCentric is the type of a phase whose users send at gaps of their own.
-const userCentric = "user_centric"
+// userCentric is the type of a phase whose users send at gaps of their own, fixedSchedule that of one that plays its file's times.
+const (
+	userCentric   = "user_centric"
+	fixedSchedule = "fixed_schedule"
+)
 
 // loadDraft is a phase's load as it was given.
 type loadDraft struct {
@@ -22,6 +25,8 @@ type loadDraft struct {
 	series                                    opt[[]RatePoint]
 	seriesFile                                opt[string]
 	seamless                                  opt[bool]
+	autoOffset                                opt[bool] // these three are of a fixed schedule
+	startOffset, endOffset                    opt[int64]
 }
 
 type rampDraft struct {
@@ -41,6 +46,7 @@ func (d *decoder) load(s *section, kind string, phase metrics.Kind) loadDraft {
 		}
 		return s.number(v, where, bound)
 	}
+	l.autoOffset, l.startOffset, l.endOffset = s.truth("auto_offset"), s.whole("start_offset", atLeast(0)), s.whole("end_offset", atLeast(0))
 	l.rate, l.smoothness = number(s, "rate", above(0)), number(s, "smoothness", above(0))
 	l.failed = number(s, "failed_request_threshold", between(0, 1))
 	if v, where, ok := s.value("cancellation"); ok {
@@ -328,7 +334,7 @@ func (all *flags) editWarmup(p *phaseDraft) error {
 // resolveLoad checks a phase's load and fills in its defaults.
 func (r *decoder) resolveLoad(p *phaseDraft, first, streaming bool) Load {
 	l := Load{
-		Type: p.typeOf(), Rate: p.rate.v, Series: p.series.v, Prefill: int(p.prefill.v), Seamless: p.seamless.v,
+		Type: p.engineType(), Rate: p.rate.v, Series: p.series.v, Prefill: int(p.prefill.v), Seamless: p.seamless.v,
 		ConcurrencyRamp: p.concurrencyRamp.resolve(), PrefillRamp: p.prefillRamp.resolve(), RateRamp: p.rateRamp.resolve(),
 	}
 	if l.Type == "gamma" {
@@ -424,6 +430,14 @@ func (l *loadDraft) typeOf() string {
 	return l.load
 }
 
+// engineType is the type that the load has without its file's times, which the caller finds in the file.
+func (l *loadDraft) engineType() string {
+	if l.load == fixedSchedule {
+		return "concurrency"
+	}
+	return l.typeOf()
+}
+
 // echo of a ramp, as aiperf writes it.
 func (r rampDraft) echo(m Map, key string) Map {
 	if !r.duration.ok {
@@ -455,7 +469,8 @@ func (l *loadDraft) echoRest(m Map) Map {
 		}
 		m = append(m, KeyValue{"rate_series", Map{{"points", points}}})
 	}
-	return put(put(m, "smoothness", l.smoothness), "users", l.users)
+	m = put(put(m, "smoothness", l.smoothness), "users", l.users)
+	return put(put(put(m, "auto_offset", l.autoOffset), "start_offset", l.startOffset), "end_offset", l.endOffset)
 }
 
 // stimulus names a phase's load in the name of the run's folder, as aiperf does.

@@ -174,7 +174,7 @@ func (r *decoder) resolvePhases(d *draft) []Phase {
 		if p.kind == metrics.Profiling {
 			profiling++
 		}
-		if !p.requests.ok && !p.duration.ok && !p.sessions.ok {
+		if !p.requests.ok && !p.duration.ok && !p.sessions.ok && p.load != fixedSchedule {
 			r.problem(p.at, "Phase '%s': at least one of 'requests', 'duration', or 'sessions' must be specified.", p.name)
 		}
 		if p.grace.ok && !p.duration.ok {
@@ -191,6 +191,7 @@ func (r *decoder) resolvePhases(d *draft) []Phase {
 		out = append(out, ph)
 	}
 	r.usersHold(d, out)
+	r.checkSchedule(d)
 	if profiling == 0 && len(r.problems) == 0 {
 		r.problem(d.file+": benchmark.phases", "at least one phase must have kind 'profiling': a run with warm-up alone measures nothing.")
 	}

@@ -33,7 +33,7 @@ func (k keys) solid(path, key string) bool {
 	case "entries":
 		return !slices.Contains(k.known, "format") // those of a file may be null
 	case "concurrency":
-		return !slices.Contains(k.known, "rate") // it is a limit alone where there is a rate
+		return !slices.Contains(k.known, "rate") && !slices.Contains(k.known, "auto_offset") // it is a limit alone there
 	}
 	return false
 }
@@ -132,7 +132,11 @@ func phaseKeys(kind string) keys {
 			"adaptive_scale": {"false", "disabled"},
 		},
 	}
-	if kind != "concurrency" {
+	switch kind {
+	case "concurrency":
+	case fixedSchedule:
+		k.known = append(k.known, "auto_offset", "start_offset", "end_offset")
+	default:
 		k.known = append(k.known, "rate", "rate_ramp", "rate_series")
 	}
 	switch kind {
@@ -171,7 +175,7 @@ func ratePointKeys() keys { return keys{known: []string{"time_s", "qps"}} }
 
 // phaseTypes are aiperf's, in the order of its message.
 func phaseTypes() []string {
-	return []string{"concurrency", "poisson", "gamma", "constant", userCentric, "fixed_schedule"}
+	return []string{"concurrency", "poisson", "gamma", "constant", userCentric, fixedSchedule}
 }
 
 func artifactsKeys() keys {
