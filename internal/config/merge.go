@@ -89,7 +89,7 @@ func (all *flags) apply(d *draft) error {
 	if err := all.fileDataset(d); err != nil {
 		return err
 	}
-	if err := all.prompts(&d.dataset.prompts); err != nil {
+	if err := all.prompts(&d.dataset.prompts, d.file == ""); err != nil {
 		return err
 	}
 	replace(&d.tokenizer, all.text("tokenizer_name"))

@@ -31,8 +31,8 @@ type ratio struct {
 	written string
 }
 
-// prompts puts the flags over what the file says.
-func (all *flags) prompts(p *promptsDraft) error {
+// prompts puts the flags over what the file says, where there is one.
+func (all *flags) prompts(p *promptsDraft, flagsOnly bool) error {
 	if v := all.text("prompt_sequence_distribution"); v.ok {
 		mix, err := parseMix(v.v)
 		if err != nil {
@@ -57,16 +57,19 @@ func (all *flags) prompts(p *promptsDraft) error {
 	replace(&p.userContext, all.whole("prompt_prefix_user_context_length"))
 	replace(&p.system, all.text("system_prompt"))
 	replace(&p.systemFile, all.text("system_prompt_file"))
-	edit := func(l *lengthDraft, mean, stddev string) {
+	edit := func(l *lengthDraft, usual float64, mean, stddev string) {
 		m, s := all.number(mean), all.number(stddev)
 		if m.ok || s.ok {
 			l.plain()
 		}
 		replace(&l.mean, m)
 		replace(&l.stddev, s)
+		if flagsOnly && (l.mean.ok || l.stddev.ok) { // aiperf then notes both
+			l.mean, l.stddev = given(l.mean.or(usual), l.mean.from), given(l.stddev.v, l.stddev.from)
+		}
 	}
-	edit(&p.turns, "conversation_turn_mean", "conversation_turn_stddev")
-	edit(&p.delay, "conversation_turn_delay_mean", "conversation_turn_delay_stddev")
+	edit(&p.turns, 1, "conversation_turn_mean", "conversation_turn_stddev")
+	edit(&p.delay, 0, "conversation_turn_delay_mean", "conversation_turn_delay_stddev")
 	replace(&p.delayRatio, all.number("conversation_turn_delay_ratio"))
 	replace(&p.repeat, all.number("repeat_share"))
 	replace(&p.counts, all.choice("isl_counts"))

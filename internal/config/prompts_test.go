@@ -325,3 +325,19 @@ func FuzzMix(f *testing.F) {
 		}
 	})
 }
+
+// A flag alone brings the other one's default into what aiperf notes.
+func TestTurnsOfFlagsAreNotedWhole(t *testing.T) {
+	for flag, want := range map[string]string{
+		"--session-turns-mean":       `"turns":{"mean":3.0,"stddev":0.0}`,
+		"--session-turns-stddev":     `"turns":{"mean":1.0,"stddev":3.0}`,
+		"--session-turn-delay-mean":  `"turn_delay":{"mean":3.0,"stddev":0.0}`,
+		"--conversation-turn-mean":   `"turns":{"mean":3.0,"stddev":0.0}`,
+		"--conversation-turn-stddev": `"turns":{"mean":1.0,"stddev":3.0}`,
+	} {
+		b, err := mustParse(t, "", "-m", "m", flag, "3").Input.MarshalJSON()
+		if err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("%s 3: %s (%v), want %s in it", flag, b, err, want)
+		}
+	}
+}
