@@ -130,6 +130,8 @@ type bench struct {
 	ui      string // as the user asked for it; "" = not asked
 	command string // one that can be run again, secrets redacted
 	view    *view
+	typed   chan os.Signal     // Ctrl-C as a key of the dashboard
+	state   func() wire.Health // the transport's, now
 	control *controls
 	began   machine
 	running int  // profiling phases that run now: seamless ones overlap
@@ -172,14 +174,18 @@ func benchmark(p process, cfg *config.Config, command string) (*outcome, error) 
 			shown = "simple"
 		}
 	}
+	if ui == "dashboard" && !terminal(p.stderr) {
+		fmt.Fprintf(p.stderr, "%s: --ui dashboard requires an interactive terminal; stderr is not a TTY, falling back to --ui simple\n", p.name())
+		ui, shown = "simple", "simple"
+	}
 	dir, err := filepath.Abs(cfg.Artifacts.Dir)
 	if err != nil {
 		return nil, err
 	}
 	cfg.Settle(dir, shown)
 	b := &bench{process: p, cfg: cfg, load: l, clock: newClock(), prog: new(loadgen.Progress), ui: ui,
-		command: command,
-		dir:     export.Dir{FS: export.Disk{}, Path: cfg.Artifacts.Dir, Names: export.NewNames(cfg.Artifacts.Prefix)}}
+		command: command, typed: make(chan os.Signal, 2),
+		dir: export.Dir{FS: export.Disk{}, Path: cfg.Artifacts.Dir, Names: export.NewNames(cfg.Artifacts.Prefix)}}
 	b.secrets = export.NewRedactor(cfg.Secrets()...)
 	b.options = metrics.Options{Streaming: l.api.Streaming(), NoTokens: !l.kind.HasTokens(), ServerCounts: cfg.Endpoint.ServerCounts, IncludeCold: cfg.IncludeCold, OpenLoop: openLoop(&l.plan), HDR: true}
 	out, err := b.execute()
@@ -213,8 +219,10 @@ func (b *bench) execute() (*outcome, error) {
 	if err != nil {
 		return nil, errors.Join(err, transport.Close(context.Background()))
 	}
+	b.state = transport.Health
 	b.view = newView(&view{phases: b.cfg.Phases, prog: b.prog, now: b.clock.Now, out: b.stderr, prefix: b.name() + ": ",
-		live: func(phase int) metrics.Live { return b.sink.byPhase[phase].Live() }}, b.ui, b.cfg.Verbose > 0)
+		live:   func(phase int) metrics.Live { return b.sink.byPhase[phase].Live() },
+		screen: b.screen(), keys: b.interrupt, environ: b.environ}, b.ui, b.cfg.Verbose > 0)
 	b.control = newControls(b)
 	stop, ctx, release := b.listen()
 	defer release()
@@ -345,27 +353,30 @@ func (b *bench) listen() (stop chan struct{}, ctx context.Context, release func(
 	listening.Go(func() {
 		asked := false
 		for {
+			var s os.Signal
 			select {
 			case <-done:
 				return
-			case s := <-b.signals:
-				switch {
-				case s == syscall.SIGTERM:
-					b.terminated.Store(true)
-				case asked:
-					b.view.say("quit at once; the requests that finished are in " + filepath.Join(b.dir.Path, journalFile))
-					b.exit(exitKilled)
-					return
-				default:
-					b.view.say("stopping: no more requests are sent, those in flight may finish; press Ctrl-C again to quit at once")
-				}
-				if !asked {
-					close(stop)
-				}
-				asked = true
-				if s == syscall.SIGTERM {
-					cancel() // after stop, by which the run knows that it was stopped and has not failed
-				}
+			case s = <-b.signals:
+			case s = <-b.typed:
+			}
+			switch {
+			case s == syscall.SIGTERM:
+				b.terminated.Store(true)
+			case asked:
+				b.view.say("quit at once; the requests that finished are in " + filepath.Join(b.dir.Path, journalFile))
+				b.view.abort()
+				b.exit(exitKilled)
+				return
+			default:
+				b.view.say("stopping: no more requests are sent, those in flight may finish; press Ctrl-C again to quit at once")
+			}
+			if !asked {
+				close(stop)
+			}
+			asked = true
+			if s == syscall.SIGTERM {
+				cancel() // after stop, by which the run knows that it was stopped and has not failed
 			}
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"prefire/internal/config"
+	"prefire/internal/report/dashboard"
 	"prefire/loadgen"
 	"prefire/metrics"
 )
@@ -23,7 +24,7 @@ const (
 // prewarmStage is the number of the stage before the first phase.
 const prewarmStage = -1
 
-// view shows a run while it goes on: a bar on a terminal, a line every few seconds elsewhere, nothing where the user wants none. What the
+// view shows a run while it goes on: a bar or a dashboard on a terminal, a line every few seconds elsewhere, nothing where the user wants none. What the
 // program has to say meanwhile goes through it, so that a bar and a message do not write over each other.
 type view struct {
 	phases []config.Phase
@@ -34,6 +35,12 @@ type view struct {
 	prefix string    // of a plain line
 	told   bool      // each stage's end is told in a line
 
+	dash *dashboard.Dashboard // nil = not asked for
+	// screen is what the dashboard shows, keys where its Ctrl-C goes, environ the process's environment.
+	screen  func() dashboard.State
+	keys    func()
+	environ []string
+
 	quit chan struct{}
 	done sync.WaitGroup
 
@@ -41,6 +48,7 @@ type view struct {
 	bars *mpb.Progress // nil where there is no terminal
 	bar  *mpb.Bar      // of the present stage; nil between two
 	at   int
+	said []string // for when the dashboard is gone
 }
 
 // newView starts the view that the user asked for by ui ("" = not asked). verbose tells of each stage's end too.
@@ -48,6 +56,9 @@ func newView(v *view, ui string, verbose bool) *view {
 	v.quit, v.at, v.told = make(chan struct{}), prewarmStage, verbose
 	switch {
 	case ui == "none":
+	case ui == "dashboard":
+		v.told = true
+		v.dash = dashboard.Start(dashboard.Options{Out: v.out, Environ: v.environ, State: v.screen, Interrupt: v.keys})
 	case terminal(v.out):
 		v.told = true
 		v.bars = mpb.New(mpb.WithOutput(v.out), mpb.WithRefreshRate(redraw), mpb.WithWidth(barWidth))
@@ -110,11 +121,41 @@ func (v *view) stop() {
 	if v.bars != nil {
 		v.bars.Wait()
 	}
+	if v.dash == nil {
+		return
+	}
+	v.dash.Close()
+	v.repeat()
+}
+
+// repeat says again what the dashboard took with it.
+func (v *view) repeat() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, line := range v.said {
+		_, _ = io.WriteString(v.out, line)
+	}
+	v.said = nil
+}
+
+// abort gives a terminal back that the view has taken, for a program that exits at once.
+func (v *view) abort() {
+	if v.dash != nil {
+		v.dash.Abort()
+		v.repeat()
+	}
 }
 
 // say writes a line, above the bar where there is one.
 func (v *view) say(text string) {
 	line := v.prefix + text + "\n"
+	if v.dash != nil {
+		v.mu.Lock()
+		v.said = append(v.said, line)
+		v.mu.Unlock()
+		v.dash.Say(text)
+		return
+	}
 	if v.bars != nil {
 		if _, err := v.bars.Write([]byte(line)); err == nil {
 			return
