@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +26,39 @@ func TestUntilReturnsNotBeforeItsTime(t *testing.T) {
 			}
 		})
 	}
+	wg.Wait()
+}
+
+// Sessions that think hold no descriptors.
+func TestLongWaitsHoldNoDescriptors(t *testing.T) {
+	open := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skipf("SKIP: this system does not say which descriptors are open: %v", err)
+		}
+		return len(entries)
+	}
+	c := newClock()
+	before := open()
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg, begun sync.WaitGroup
+	begun.Add(200)
+	for range 200 {
+		wg.Go(func() {
+			begun.Done()
+			if err := c.Until(ctx, c.Now()+int64(time.Hour)); !errors.Is(err, context.Canceled) {
+				t.Errorf("Until = %v, want context.Canceled", err)
+			}
+		})
+	}
+	begun.Wait()
+	for range 2000 { // until they have come to their waits
+		runtime.Gosched()
+	}
+	if n := open() - before; n > 20 {
+		t.Errorf("200 waits hold %d descriptors", n)
+	}
+	cancel()
 	wg.Wait()
 }
 
