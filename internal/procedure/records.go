@@ -22,9 +22,18 @@ type recordLine struct {
 	Metrics map[string]recordMetric `json:"metrics"`
 	Error   json.RawMessage         `json:"error"`
 	// Prefire is there in prefire's own records.
-	Prefire struct {
+	Prefire *struct {
 		Cold []string `json:"cold"`
 	} `json:"prefire"`
+}
+
+// cold reports whether the request was cold, as prefire wrote it down, or else by the signs of Debias.
+func (l *recordLine) cold() bool {
+	if l.Prefire != nil {
+		return len(l.Prefire.Cold) > 0
+	}
+	s := tellCold(l.number)
+	return s.cold()
 }
 
 type recordMetric struct {
@@ -109,7 +118,7 @@ func eachLine(records io.Reader, take func(line []byte) error) (cut bool, err er
 func ReadSamples(records io.Reader) ([]Sample, error) {
 	var out []Sample
 	_, err := eachRecord(records, func(l *recordLine) {
-		if !l.answered() || len(l.Prefire.Cold) > 0 {
+		if !l.answered() || l.Prefire != nil && len(l.Prefire.Cold) > 0 {
 			return
 		}
 		s := Sample{Start: l.Metadata.Start}
@@ -134,7 +143,7 @@ func ReadStepRequests(records, censored io.Reader, tags []string) ([]StepRequest
 		}
 		out = append(out, r)
 	}
-	_, err := eachRecord(records, func(l *recordLine) { take(l, StepRequest{Failed: !l.answered()}) })
+	_, err := eachRecord(records, func(l *recordLine) { take(l, StepRequest{Failed: !l.answered(), Cold: l.cold()}) })
 	if err != nil || censored == nil {
 		return out, err
 	}

@@ -29,6 +29,7 @@ const (
 type StepRequest struct {
 	Start, End int64 // ns
 	Failed     bool
+	Cold       bool
 	// Censored: it was cut while it ran. End is then when that was.
 	Censored bool
 	// Values are those of the metrics asked for, in their Display units; NaN is absent.

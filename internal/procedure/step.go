@@ -378,11 +378,7 @@ func batchSquare(v []float64, mean float64, batches int) float64 {
 // neighbours are worth.
 func shareOf(v []float64) Interval {
 	s := meanOf(v, 1)
-	n := float64(len(v))
-	if batches := min(len(v), mostStepBatches); batches >= leastBatches && s.Value > 0 && s.Value < 1 {
-		size := n / float64(batches)
-		n /= min(size, max(1, size*batchSquare(v, s.Value, batches)/(s.Value*(1-s.Value))))
-	}
+	n := worth(v, s.Value)
 	k := s.Value * n
 	low, high := 0., 1.
 	if k > 0 {
@@ -393,4 +389,15 @@ func shareOf(v []float64) Interval {
 	}
 	s.Low, s.High = &low, &high
 	return s
+}
+
+// worth is how many independent values of 0 and 1 say as much about their share as these, by the spread of their batches.
+func worth(v []float64, share float64) float64 {
+	n := float64(len(v))
+	batches := min(len(v), mostStepBatches)
+	if batches < leastBatches || share <= 0 || share >= 1 {
+		return n
+	}
+	size := n / float64(batches)
+	return n / min(size, max(1, size*batchSquare(v, share, batches)/(share*(1-share))))
 }
