@@ -18,10 +18,7 @@ import (
 // describe fills in what prefire says of a run beyond aiperf's metrics: the prefire key of the summary, and the screen's own block.
 func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accumulator) {
 	cold, counts, client := acc.Cold(), acc.Counts(), acc.ClientReport()
-	seed, source := b.load.seed, "drawn from the system"
-	if b.load.seedGave {
-		source = "given"
-	}
+	seed, source := b.load.seed, b.load.seedFrom
 	prompts := b.load.source.Stats()
 	verdicts := verdicts(r.Results, sum.Phases, &client)
 	judged := make([]export.Verdict, len(verdicts))
@@ -33,6 +30,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		{Key: "go", Value: runtime.Version()},
 		{Key: "seed", Value: seed},
 		{Key: "seed_source", Value: source},
+		{Key: "series", Value: b.part.facts()},
 		{Key: "dialect", Value: dialect(b.cfg)},
 		{Key: "command", Value: b.command},
 		{Key: "counts", Value: value(counts)},

@@ -49,7 +49,7 @@ func profileCommand(p process) *cobra.Command {
 
 // profile is the profile command: config → plan → load → files and screen.
 func profile(p process, args []string) error {
-	cfg, err := unlessStopped(p, errStopped, func() (*config.Config, error) { return config.Parse(args, p.env, os.ReadFile) })
+	plan, err := unlessStopped(p, errStopped, func() (*config.Plan, error) { return config.ParsePlan(args, p.env, os.ReadFile) })
 	if errors.Is(err, config.ErrHelp) {
 		fmt.Fprint(p.stdout, config.Help(p.name()))
 		return nil
@@ -57,18 +57,31 @@ func profile(p process, args []string) error {
 	if err != nil {
 		return complain(p.stderr, err)
 	}
+	cfg, command := plan.Steps[0].Config, config.CommandLine(p.name(), "profile", args)
 	for _, name := range unread(p.environ) {
 		cfg.Notices = append(cfg.Notices, name+" is set and has no effect: of aiperf's settings in the environment prefire reads "+
 			strings.Join(readSettings(), ", "))
 	}
-	out, err := benchmark(p, cfg, config.CommandLine(p.name(), "profile", args))
+	if plan.Layout.Many() {
+		return runSeries(p, plan, command)
+	}
+	out, err := benchmark(p, cfg, command)
 	if err != nil {
 		return complain(p.stderr, err)
 	}
-	if err := errors.Join(export.Console(p.stdout, out.run, consoleWidth(p.stdout)), export.Footer(p.stdout, out.run)); err != nil && !errors.Is(err, syscall.EPIPE) {
+	if err := out.show(p.stdout); err != nil {
 		return complain(p.stderr, err)
 	}
 	return out.end(p.stderr)
+}
+
+// show prints the run's tables. That nobody reads them is no error.
+func (o *outcome) show(w io.Writer) error {
+	err := errors.Join(export.Console(w, o.run, consoleWidth(w)), export.Footer(w, o.run))
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
 }
 
 // end says what ended the run before its time, and gives the exit code.
@@ -127,6 +140,7 @@ type bench struct {
 	secrets *export.Redactor
 	options metrics.Options
 	prog    *loadgen.Progress
+	part    *part  // of a series of runs; nil = the benchmark stands alone
 	ui      string // as the user asked for it; "" = not asked
 	command string // one that can be run again, secrets redacted
 	view    *view
@@ -156,17 +170,18 @@ func unread(environ []string) []string {
 
 // benchmark runs one config, which the command gave, from its plan to its files.
 func benchmark(p process, cfg *config.Config, command string) (*outcome, error) {
-	for _, n := range cfg.Notices {
-		fmt.Fprintf(p.stderr, "%s: %s\n", p.name(), n)
-	}
-	l, err := unlessStopped(p, errStopped, func() (*load, error) { return prepare(cfg, p.env) })
+	return benchmarkPart(p, cfg, command, nil)
+}
+
+// benchmarkPart is benchmark for one run of a series.
+func benchmarkPart(p process, cfg *config.Config, command string, of *part) (*outcome, error) {
+	of.say(p, cfg.Notices)
+	l, err := unlessStopped(p, errStopped, func() (*load, error) { return prepare(cfg, p.env, of) })
 	if err != nil {
 		return nil, err
 	}
 	defer l.source.Close()
-	for _, n := range l.notices {
-		fmt.Fprintf(p.stderr, "%s: %s\n", p.name(), n)
-	}
+	of.say(p, l.notices)
 	ui, shown := cfg.UI, cfg.UI
 	if shown == "" {
 		shown = "none"
@@ -184,7 +199,7 @@ func benchmark(p process, cfg *config.Config, command string) (*outcome, error) 
 	}
 	cfg.Settle(dir, shown)
 	b := &bench{process: p, cfg: cfg, load: l, clock: newClock(), prog: new(loadgen.Progress), ui: ui,
-		command: command, typed: make(chan os.Signal, 2),
+		command: command, part: of, typed: make(chan os.Signal, 2),
 		dir: export.Dir{FS: export.Disk{}, Path: cfg.Artifacts.Dir, Names: export.NewNames(cfg.Artifacts.Prefix)}}
 	b.secrets = export.NewRedactor(cfg.Secrets()...)
 	b.options = metrics.Options{Streaming: l.api.Streaming(), NoTokens: !l.kind.HasTokens(), ServerCounts: cfg.Endpoint.ServerCounts, IncludeCold: cfg.IncludeCold, OpenLoop: openLoop(&l.plan), HDR: true}
@@ -453,6 +468,7 @@ func (b *bench) export(sum *loadgen.Summary, failed error) (*outcome, error) {
 		Phases:       b.phases(sum.Phases),
 		Secrets:      b.secrets,
 	}
+	b.part.name(r)
 	if len(windows) > 0 {
 		r.Start, r.End = b.clock.Wall(windows[0].Start), b.clock.Wall(windows[len(windows)-1].End)
 	}

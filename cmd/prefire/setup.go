@@ -42,6 +42,7 @@ type load struct {
 	tokens   tokenize.Tokenizer
 	seed     uint64
 	seedGave bool // the user gave the seed
+	seedFrom string
 	notices  []string
 	template template
 	server   *byServer // of --tokenizer server; nil = another one
@@ -49,16 +50,18 @@ type load struct {
 }
 
 // prepare turns a config into a plan: config → plan. Nothing is sent yet, but what --tokenizer server asks.
-func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error) {
+func prepare(cfg *config.Config, env func(string) (string, bool), of *part) (*load, error) {
 	l := new(load)
-	if err := l.chooseSeed(cfg); err != nil {
+	if of != nil {
+		l.seed, l.seedGave, l.seedFrom = of.seed, of.series.seedGave, of.series.seedFrom
+	} else if err := l.chooseSeed(cfg); err != nil {
 		return nil, err
 	}
 	var err error
 	if l.way, err = openWay(cfg, env); err != nil {
 		return nil, err
 	}
-	if l.tokens, err = openTokenizer(cfg, env); err != nil {
+	if l.tokens, err = of.tokenizer(cfg, env); err != nil {
 		return nil, err
 	}
 	if f, ok := l.tokens.(tokenize.Framer); ok && f.Around() > 0 {
@@ -96,7 +99,10 @@ func prepare(cfg *config.Config, env func(string) (string, bool)) (*load, error)
 	if len(cfg.Models) > 1 {
 		l.sessions = dataset.Models(l.source, dataset.Choice{Models: cfg.Models, Random: cfg.ModelStrategy != "", Weights: cfg.ModelWeights, Seed: l.seed})
 	}
-	if l.plan, err = makePlan(cfg, l.seed, &l.header, lengths, l.way); err != nil {
+	if l.plan, err = makePlan(cfg, l.seed, &l.header, lengths, l.way); err == nil && lengths.onSchedule {
+		err = of.onSchedule()
+	}
+	if err != nil {
 		l.source.Close()
 		return nil, err
 	}
@@ -132,16 +138,24 @@ func openTokenizer(cfg *config.Config, env func(string) (string, bool)) (tokeniz
 // chooseSeed takes the user's seed or draws one, so that a second run against a warm server does not find its prompts in the prefix cache.
 func (l *load) chooseSeed(cfg *config.Config) error {
 	if cfg.Seed != nil {
-		l.seed, l.seedGave = *cfg.Seed, true
-		l.notices = append(l.notices, "a given seed repeats the same prompts in every run: a server that is still warm may answer them from its prefix cache")
+		l.seed, l.seedGave, l.seedFrom = *cfg.Seed, true, "given"
+		l.notices = append(l.notices, givenSeedNotice)
 		return nil
 	}
+	var err error
+	l.seed, err = drawSeed()
+	l.seedFrom = "drawn from the system"
+	return err
+}
+
+const givenSeedNotice = "a given seed repeats the same prompts in every run: a server that is still warm may answer them from its prefix cache"
+
+func drawSeed() (uint64, error) {
 	var b [8]byte
 	if _, err := rand.Read(b[:]); err != nil {
-		return fmt.Errorf("no seed could be drawn from the system: %w", err)
+		return 0, fmt.Errorf("no seed could be drawn from the system: %w", err)
 	}
-	l.seed = binary.LittleEndian.Uint64(b[:]) >> 11 // 53 bits: JSON readers that hold numbers as floats read it exactly
-	return nil
+	return binary.LittleEndian.Uint64(b[:]) >> 11, nil // 53 bits: JSON readers that hold numbers as floats read it exactly
 }
 
 func api(cfg *config.Config) (*endpoint.Endpoint, error) {

@@ -48,8 +48,9 @@ var rules = map[string]rule{
 	"internal/dataset":          {may: []string{"loadgen", "tokenize", "metrics"}, offline: true},
 	"internal/jinja":            {offline: true},
 	"internal/config/templates": {offline: true},
-	"internal/config":           {may: []string{"internal/jinja", "metrics"}, offline: true},
-	"internal/export":           {may: []string{"internal/orjson", "metrics"}, offline: true},
+	"internal/sweep":            {offline: true},
+	"internal/config":           {may: []string{"internal/jinja", "internal/sweep", "metrics"}, offline: true},
+	"internal/export":           {may: []string{"internal/orjson", "internal/sweep", "metrics"}, offline: true},
 	"internal/collect":          {may: []string{"internal/orjson", "loadgen", "metrics"}, offline: true},
 	"internal/fakellm":          {may: []string{"sse", "tokenize", "loadgen/wire", "loadgen/wire/stamp"}},
 	"internal/procedure":        {may: []string{"loadgen", "metrics"}, offline: true},
@@ -71,7 +72,7 @@ var rules = map[string]rule{
 		may: []string{"internal/dataset", "internal/orjson", "loadgen", "tokenize", "metrics"}, offline: true},
 	"cmd/prefire": {may: []string{"sse", "metrics", "tokenize", "loadgen", "loadgen/wire", "loadgen/wire/stamp", "loadgen/wire/h2",
 		"loadgen/wire/portable", "loadgen/wire/reactor", "internal/endpoint", "internal/dataset", "internal/dataset/files", "internal/config", "internal/config/templates", "internal/export", "internal/collect",
-		"internal/control", "internal/reach", "internal/fakellm", "internal/procedure", "internal/report", "internal/report/chart", "internal/report/dashboard"}},
+		"internal/control", "internal/reach", "internal/fakellm", "internal/procedure", "internal/report", "internal/report/chart", "internal/report/dashboard", "internal/sweep"}},
 }
 
 // shared are the packages that any test may import: servers and transports to test against, and the decoder that reads what they send.

@@ -8,8 +8,15 @@ import (
 	"prefire/metrics"
 )
 
-// decodeFile reads a config file of either dialect into a draft.
-func decodeFile(file string, data []byte, env func(string) (string, bool)) (*draft, error) {
+// source is a config file as it stands: the tree of its values, and what there is to say of its form.
+type source struct {
+	file    string
+	root    *node
+	notices []string
+}
+
+// readSource reads a config file of either dialect.
+func readSource(file string, data []byte, env func(string) (string, bool)) (*source, error) {
 	root, err := readYAML(file, data, env)
 	if err != nil {
 		return nil, &Error{Title: titleConfig, Msg: err.Error()}
@@ -25,9 +32,13 @@ func decodeFile(file string, data []byte, env func(string) (string, bool)) (*dra
 	case bench.value.shape != isMap:
 		d.fail(bench.value.line, bench.value.col, "benchmark", "Input should be a valid dictionary; found %s.", bench.value.found())
 	}
-	if err := d.err(); err != nil {
-		return nil, err
-	}
+	return &source{file, root, d.notices}, d.err()
+}
+
+// decode reads a tree of the source into a draft: its own, or one that a sweep has made of it.
+func (src *source) decode(root *node) (*draft, error) {
+	d := &decoder{file: src.file, notices: slices.Clone(src.notices)}
+	bench := root.get("benchmark")
 	d.recognise(bench.value)
 	if d.dialect == Schema20 {
 		root = d.rendered(root)
@@ -37,7 +48,7 @@ func decodeFile(file string, data []byte, env func(string) (string, bool)) (*dra
 		bench = root.get("benchmark")
 	}
 	out := d.benchmark(bench.value)
-	out.dialect, out.file = d.dialect, file
+	out.dialect, out.file = d.dialect, src.file
 	s := d.section(root, "", envelopeKeys())
 	out.seed = s.whole("random_seed", atLeast(0))
 	if v, where, ok := s.value("variables"); ok && v.shape != isMap {

@@ -1,6 +1,10 @@
 package config
 
-import "github.com/goccy/go-yaml"
+import (
+	"github.com/goccy/go-yaml"
+
+	"prefire/internal/sweep"
+)
 
 // Expansion is the list of runs that a config file stands for.
 type Expansion struct {
@@ -18,19 +22,39 @@ type Variation struct {
 
 // Expand reads a config file and lists its runs.
 func Expand(path string, env func(string) (string, bool), read func(string) ([]byte, error)) (*Expansion, error) {
-	d, err := load(path, env, read)
+	p, _, err := inspect(path, env, read)
 	if err != nil {
 		return nil, err
 	}
-	d.lint = true
-	if err := d.read(read); err != nil {
-		return nil, err
+	e := &Expansion{Type: map[string]string{"": "none", "grid": "GridSweep", "zip": "ZipSweep", "scenarios": "ScenarioSweep"}[p.Kind]}
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		values := Map{}
+		for _, set := range s.Values {
+			values = append(values, KeyValue{set.Path, unswept(set.Value)})
+		}
+		e.Variations = append(e.Variations, Variation{Index: s.Index, Dir: s.Folder(), Label: s.Label, Values: values, Benchmark: s.Config.Input})
 	}
-	c, err := d.resolve()
-	if err != nil {
-		return nil, err
+	return e, nil
+}
+
+// unswept is a value of a sweep as a config has it.
+func unswept(v any) any {
+	switch v := v.(type) {
+	case sweep.Map:
+		out := make(Map, len(v))
+		for i, e := range v {
+			out[i] = KeyValue{e.Key, unswept(e.Value)}
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = unswept(item)
+		}
+		return out
 	}
-	return &Expansion{Type: "none", Variations: []Variation{{Dir: "base", Label: "base", Values: Map{}, Benchmark: c.Input}}}, nil
+	return v
 }
 
 // YAML writes m in its order.

@@ -367,8 +367,8 @@ func TestBadFiles(t *testing.T) {
 			"Known keys: benchmark, multi_run, no_sweep_table, plot, random_seed, schema_version, sweep, variables."},
 		{"a version without quotes", edit(minimal(ok), `"2.0"`, "2.0"),
 			"run.yaml:1:17: schema_version: Input should be '2.0', a string in quotes; found 2 (a number)."},
-		{"known, not supported", minimal(ok) + "sweep: {type: grid}\n",
-			"run.yaml:7:1: sweep: known to aiperf, not supported by this version of prefire; found a mapping."},
+		{"known, not supported", minimal(ok) + "plot: p.yaml\n",
+			"run.yaml:7:1: plot: known to aiperf, not supported by this version of prefire; found 'p.yaml' (a string)."},
 		{"misspelt", minimal(edit(ok, "requests", "reqests")), "run.yaml:6:31: benchmark.phases.reqests: Extra inputs are not " +
 			"permitted: unknown key " +
 			"'reqests' (did you mean 'requests'?). Allowed here: name, kind, type, requests, duration, sessions, concurrency, " +

@@ -130,7 +130,7 @@ func TestLoadsThatCannotBe(t *testing.T) {
 		{"--user-centric-rate|5|--num-users|3|--session-turns-mean|3|--request-rate-series|s.json", "--request-rate-series is not supported with --user-centric-rate."},
 		{"--user-centric-rate|5|--num-users|3|--session-turns-mean|3|--arrival-smoothness|2", "--arrival-smoothness is only supported with --arrival-pattern gamma."},
 		{"--user-centric-rate|0|--num-users|3", "--user-centric-rate: Input should be greater than 0, got '0'."},
-		{"--user-centric-rate|1|--num-users|3,4", "--num-users 3,4: a list of values asks for a sweep"},
+		{"--user-centric-rate|1|--num-users|3,4", "In variation 0 of the sweep: phases.profiling.users=3."},
 	} {
 		_, err := parseLoad(strings.Split(tt.args, "|")...)
 		var ce *Error

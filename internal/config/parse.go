@@ -1,14 +1,21 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 )
 
-// Parse reads the arguments of the profile command, and the config file that they name, into a resolved config. It returns ErrHelp where
-// help is asked for, and an *Error that says what is wrong otherwise.
+// read reads the files that flags and config file name, but for the dataset's.
+func (d *draft) read(read func(string) ([]byte, error)) error {
+	for _, p := range d.phases {
+		if err := p.readSeries(read); err != nil {
+			return err
+		}
+	}
+	return d.dataset.prompts.readSystem(read)
+}
+
+// Parse is ParsePlan for one run: what asks for more is refused.
 func Parse(args []string, env func(string) (string, bool), read func(path string) ([]byte, error)) (*Config, error) {
 	return parse(args, env, read, nil)
 }
@@ -49,58 +56,12 @@ func (ds *datasetDraft) scannable() error {
 }
 
 func parse(args []string, env func(string) (string, bool), read func(path string) ([]byte, error), change func(*draft) error) (*Config, error) {
-	all, err := parseArgs(Flags(), args)
+	p, from, err := parsePlan(args, env, read, change)
 	if err != nil {
 		return nil, err
 	}
-	d := &draft{}
-	if path, _, ok := all.last("config_file"); ok {
-		if d, err = load(path, env, read); err != nil {
-			return nil, err
-		}
+	if p.Layout.Many() {
+		return nil, &Error{Title: titleConfig, Msg: from + ": sweeps and repeats belong to prefire profile; this command makes its runs itself: leave it out."}
 	}
-	if err := all.apply(d); err != nil {
-		return nil, err
-	}
-	if change != nil {
-		if err := change(d); err != nil {
-			return nil, err
-		}
-	}
-	if err := d.read(read); err != nil {
-		return nil, err
-	}
-	if err := d.endpoint.readKey(env, read); err != nil {
-		return nil, err
-	}
-	c, err := d.resolve()
-	if err != nil {
-		return nil, err
-	}
-	c.Command = CommandLine("aiperf", "profile", args)
-	return c, nil
-}
-
-// read reads the files that flags and config file name, but for the dataset's.
-func (d *draft) read(read func(string) ([]byte, error)) error {
-	for _, p := range d.phases {
-		if err := p.readSeries(read); err != nil {
-			return err
-		}
-	}
-	return d.dataset.prompts.readSystem(read)
-}
-
-func load(path string, env func(string) (string, bool), read func(string) ([]byte, error)) (*draft, error) {
-	data, err := read(path)
-	var reason *fs.PathError
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, &Error{Title: titleConfig, Msg: "Configuration file not found: " + path + "\nFile: " + path}
-	case errors.As(err, &reason):
-		return nil, &Error{Title: titleConfig, Msg: "Configuration file cannot be read: " + reason.Err.Error() + "\nFile: " + path}
-	case err != nil:
-		return nil, &Error{Title: titleConfig, Msg: "Configuration file cannot be read: " + err.Error() + "\nFile: " + path}
-	}
-	return decodeFile(path, data, env)
+	return p.Steps[0].Config, nil
 }

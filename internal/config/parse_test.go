@@ -264,9 +264,7 @@ func TestBadArguments(t *testing.T) {
 		{"-m|m|--osl|0", "--osl: Input should be greater than or equal to 1, got '0'."},
 		{"-m|m|--isl-stddev|nan", "--isl-stddev: Input should be a valid number, got 'nan'."},
 		{"-m|m|--osl-stddev|3", "--osl-stddev: Field required: a stddev of the output length needs its mean (--osl)."},
-		{"-m|m|--isl|1,2", "--isl 1,2: a list of values asks for a sweep, which is not supported yet by this version of prefire. Run " +
-			"prefire once for " +
-			"each value."},
+		{"-m|m|--isl|1,2", "--isl: sweeps and repeats belong to prefire profile; this command makes its runs itself: leave it out."},
 		{"-m|m|--random-seed|-1", "--random-seed: Input should be greater than or equal to 0, got '-1'."},
 		{"-m|m|--warmup-request-count|0", "--warmup-request-count: Input should be greater than 0, got '0'."},
 		{"-m|m|--request-timeout-seconds|0", "--request-timeout-seconds: Input should be greater than 0, got '0'."},
@@ -299,10 +297,9 @@ func TestBadArguments(t *testing.T) {
 			"Drop one of them."},
 		{"-f|nope.yaml", "Configuration file not found: nope.yaml\nFile: nope.yaml"},
 		// All that are refused are named at once.
-		{"-m|m|--export-level|raw|--goodput|ttft:1|--num-profile-runs|3", "--export-level: not supported yet by this " +
+		{"-m|m|--export-level|raw|--goodput|ttft:1|--search-space|a:1,2", "--export-level: not supported yet by this " +
 			"version of prefire.\n--goodput: not supported yet by this version of " +
-			"prefire.\n--num-profile-runs: not supported yet by this version of prefire: run prefire once for " +
-			"each value."},
+			"prefire.\n--search-space: not part of prefire: searches and their recipes need aiperf; a sweep over a list of values is run here."},
 		{"-m|m|--mlflow-tag|a:b|c:d|--auto-plot", "--mlflow-tag: not part of prefire, which publishes nothing: send the result files " +
 			"yourself.\n--auto-plot: " +
 			"not supported yet by this version of prefire: aiperf's own plot command reads prefire's files."},

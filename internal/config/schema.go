@@ -40,9 +40,34 @@ func (k keys) solid(path, key string) bool {
 
 func envelopeKeys() keys {
 	return keys{
-		known: []string{"schema_version", "benchmark", "random_seed", "variables"},
-		later: map[string][]string{"sweep": nil, "multi_run": nil, "plot": nil, "no_sweep_table": {"true", "false"}},
+		known: []string{"schema_version", "benchmark", "random_seed", "variables", "sweep", "multi_run", "no_sweep_table"},
+		later: map[string][]string{"plot": nil},
 	}
+}
+
+// sweepKeys are those of a sweep of the given type.
+func sweepKeys(kind string) keys {
+	k := keys{
+		known: []string{"type", "parameters", "iteration_order", "same_seed", "cooldown_seconds", "sla_filters"},
+		later: map[string][]string{"post_process": nil, "recipe_name": nil},
+	}
+	if kind == "scenarios" {
+		k.known[1] = "runs"
+	}
+	return k
+}
+
+func scenarioKeys() keys { return keys{known: []string{"name", "variables", "benchmark", "values"}} }
+
+func limitKeys() keys { return keys{known: []string{"metric_tag", "stat", "op", "threshold"}} }
+
+func multiRunKeys() keys {
+	return keys{known: []string{"num_runs", "cooldown_seconds", "confidence_level", "set_consistent_seed", "vary_seed_per_trial",
+		"disable_warmup_after_first", "convergence"}}
+}
+
+func convergenceKeys() keys {
+	return keys{known: []string{"metric", "stat", "mode", "threshold", "min_runs"}}
 }
 
 // bodyKeys are the sections below benchmark, which older files have at the top level.

@@ -5,12 +5,11 @@ const (
 	laterFlag          = "not supported yet by this version of prefire"
 	laterTransform     = laterFlag + ", which plays traces as they are: edit the file"
 	laterBaseten       = laterFlag + ": it is for baseten_trace files, which prefire does not read"
-	laterSweep         = laterFlag + ": run prefire once for each value"
 	laterTokenizer     = laterFlag
 	laterGPU           = laterFlag + "; GPU telemetry is not collected"
 	laterServerMetrics = laterFlag + "; the server's /metrics are not collected"
 	laterPlot          = laterFlag + ": aiperf's own plot command reads prefire's files"
-	neverSearch        = "not part of prefire: searches and their recipes need aiperf; run prefire once for each value"
+	neverSearch        = "not part of prefire: searches and their recipes need aiperf; a sweep over a list of values is run here"
 	neverTracking      = "not part of prefire, which publishes nothing: send the result files yourself"
 	neverAccuracy      = "not part of prefire, which measures speed and not the quality of answers"
 	neverMedia         = "not part of prefire, which sends text only"
@@ -116,24 +115,6 @@ func aiperfRest() []Flag {
 		refused("network_latency_mean", gLatency, laterFlag, "--network-latency-mean"),
 		refused("network_latency_ping_interval", gLatency, laterFlag, "--network-latency-ping-interval"),
 		refused("gpu_telemetry", gGPU, laterGPU, "--gpu-telemetry").words(),
-		refused("num_profile_runs", gMultiRun, laterSweep, "--num-profile-runs").same("1"),
-		refused("profile_run_cooldown_seconds", gMultiRun, laterSweep, "--profile-run-cooldown-seconds").same("0", "0.0"),
-		refused("confidence_level", gMultiRun, laterSweep, "--confidence-level"),
-		refused("profile_run_disable_warmup_after_first", gMultiRun, laterSweep,
-			"--profile-run-disable-warmup-after-first").boolean().same("true").negative("--no-profile-run-disable-warmup-after-first"),
-		refused("set_consistent_seed", gMultiRun, laterSweep, "--set-consistent-seed").boolean().same("true").negative("--no-set-consistent-seed"),
-		refused("vary_seed_per_trial", gMultiRun, laterSweep, "--vary-seed-per-trial").boolean().negative("--no-vary-seed-per-trial"),
-		refused("convergence_metric", gMultiRun, neverSearch, "--convergence-metric"),
-		refused("convergence_stat", gMultiRun, neverSearch, "--convergence-stat"),
-		refused("convergence_threshold", gMultiRun, neverSearch, "--convergence-threshold"),
-		refused("convergence_mode", gMultiRun, neverSearch, "--convergence-mode"),
-		refused("parameter_sweep_cooldown_seconds", gMultiRun, laterSweep, "--parameter-sweep-cooldown-seconds").same("0", "0.0"),
-		refused("parameter_sweep_same_seed", gMultiRun, laterSweep,
-			"--parameter-sweep-same-seed").boolean().negative("--no-parameter-sweep-same-seed"),
-		refused("parameter_sweep_mode", gMultiRun, laterSweep, "--parameter-sweep-mode"),
-		refused("sweep_type", gMultiRun, laterSweep, "--sweep-type"),
-		idle("no_sweep_table", gMultiRun, "this version of prefire runs no sweeps and prints no table of them",
-			"--no-sweep-table").boolean(),
 		refused("search_space", gMultiRun, neverSearch, "--search-space"),
 		refused("search_metric", gMultiRun, neverSearch, "--search-metric"),
 		refused("search_stat", gMultiRun, neverSearch, "--search-stat"),
@@ -147,7 +128,6 @@ func aiperfRest() []Flag {
 		refused("optuna_terminator", gMultiRun, neverSearch, "--optuna-terminator"),
 		refused("search_percentile_pooling", gMultiRun, neverSearch, "--search-percentile-pooling"),
 		refused("bo_constraint_mode", gMultiRun, neverSearch, "--bo-constraint-mode"),
-		refused("sweep_variants", gMultiRun, laterSweep, "--variant", "--sweep-variant"),
 		refused("search_sla", gMultiRun, neverSearch, "--search-sla"),
 		refused("search_sla_tier", gMultiRun, neverSearch, "--search-sla-tier"),
 		refused("search_recipe", gMultiRun, neverSearch, "--search-recipe"),

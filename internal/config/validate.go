@@ -10,19 +10,15 @@ type Verdict struct {
 
 // Validate reads a config file as the profile command does, without any flag. Its error is an *Error that says all that is wrong.
 func Validate(path string, env func(string) (string, bool), read func(string) ([]byte, error)) (*Verdict, error) {
-	d, err := load(path, env, read)
+	p, x, err := inspect(path, env, read)
 	if err != nil {
 		return nil, err
 	}
-	d.lint = true
-	if err := d.read(read); err != nil {
-		return nil, err
+	v := &Verdict{Warnings: x.warnings}
+	for i := range p.Steps {
+		v.Notices = append(v.Notices, p.Steps[i].Config.Notices...)
 	}
-	c, err := d.resolve()
-	if err != nil {
-		return nil, err
-	}
-	return &Verdict{Warnings: d.warnings, Notices: c.Notices}, nil
+	return v, nil
 }
 
 // warnOrRefuse is a problem of a run that aiperf finds once it runs alone: a file with it is valid.

@@ -17,12 +17,13 @@ func (f *Flag) check(given, value string) error {
 	bad := func(what string) error { return complain("%s: %s, got '%s'.", given, what, value) }
 	if f.Sweep {
 		items := listItems(value)
-		if len(items) > 1 {
-			return complain("%s %s: a list of values asks for a sweep, which is not supported yet by this version of prefire. "+
-				"Run prefire once for each value.", given, value)
+		for _, item := range items[:max(0, len(items)-1)] { // a list is a sweep
+			if err := f.check(given, item); err != nil {
+				return err
+			}
 		}
-		if len(items) == 1 {
-			value = items[0]
+		if len(items) > 0 {
+			value = items[len(items)-1]
 		}
 	}
 	switch f.Kind {

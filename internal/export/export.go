@@ -48,6 +48,7 @@ type Info struct {
 	Seed    uint64
 	Trial   int
 	Command string // one that can be run again, secrets redacted; "" leaves it out
+	part    *part  // of a series; nil = the run stands alone
 }
 
 // Phase is one phase of the run, for phases/ and phase_manifest.json.

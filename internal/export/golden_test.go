@@ -112,7 +112,7 @@ func aiperfRun(t *testing.T, name string) *Run {
 		CLICommand string `json:"cli_command"`
 	}
 	parse("run_info", &info)
-	r.Info = Info{info.RandomSeed, info.Trial, info.CLICommand}
+	r.Info = Info{Seed: info.RandomSeed, Trial: info.Trial, Command: info.CLICommand}
 	var errs []struct {
 		ErrorDetails metrics.Error `json:"error_details"`
 		Count        int64

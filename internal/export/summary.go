@@ -74,7 +74,13 @@ func summaryFacts(r *Run) Object {
 	if r.BenchmarkID != "" {
 		info = append(info, Field{"benchmark_id", r.BenchmarkID})
 	}
+	if r.Info.part != nil {
+		info = append(info, Field{"sweep_id", r.Info.part.ID})
+	}
 	info = append(info, Field{"random_seed", r.Info.Seed}, Field{"trial", r.Info.Trial})
+	if r.Info.part != nil {
+		info = append(info, r.Info.part.fields()...)
+	}
 	if r.Info.Command != "" {
 		info = append(info, Field{"cli_command", r.Info.Command})
 	}

@@ -160,3 +160,20 @@ func ReadStepRequests(records, censored io.Reader, tags []string) ([]StepRequest
 		}
 	}
 }
+
+// ReadMetrics gives every single value of the answered requests of a run's records, in the order of the file: its metric, whether the request
+// was cold, and the value in the unit that it has there.
+func ReadMetrics(records io.Reader, take func(tag string, cold bool, v float64)) error {
+	_, err := eachRecord(records, func(l *recordLine) {
+		if !l.answered() {
+			return
+		}
+		for tag, m := range l.Metrics {
+			var v float64
+			if json.Unmarshal(m.Value, &v) == nil {
+				take(tag, len(l.Prefire.Cold) > 0, v)
+			}
+		}
+	})
+	return err
+}
