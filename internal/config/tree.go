@@ -157,16 +157,22 @@ func (n *node) name() string {
 	return ""
 }
 
+// profilingPhases are those that are measured; where none says so, those of the older dialect, which need not.
 func profilingPhases(items []*node) []*node {
-	var out []*node
+	var out, unsaid []*node
 	for _, item := range items {
 		kind := item.name()
 		if e := item.find("kind"); e != nil {
 			kind = e.value.s
+		} else if kind != "warmup" {
+			unsaid = append(unsaid, item)
 		}
 		if kind == "profiling" {
 			out = append(out, item)
 		}
+	}
+	if len(out) == 0 {
+		return unsaid
 	}
 	return out
 }

@@ -93,7 +93,7 @@ func KS(a, b []float64) float64 {
 	case max(n, m) <= exactKS:
 		return 1 - inside(n, m, distance)
 	}
-	effective := float64(n) * float64(m) / float64(n+m)
+	effective := math.Round(float64(n) * float64(m) / float64(n+m)) // as scipy has it
 	x := float64(distance) / (float64(n) * float64(m)) * math.Sqrt(effective)
 	return kolmogorov(x + 1/(6*math.Sqrt(effective)) + (x-1)/(4*effective))
 }

@@ -81,7 +81,7 @@ func Combine(parameters []Parameter, zip bool) ([]Variation, error) {
 }
 
 // MaxVariations bounds a sweep: one more is a typing error that would run for weeks.
-const MaxVariations = 10_000
+const MaxVariations = 1000
 
 func lengths(list []Parameter) string {
 	parts := make([]string, len(list))
