@@ -60,7 +60,9 @@ func read(o outcome, shape, verbatim bool) (*facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	readFooter(f, o.stdout)
+	if !isSeries(out) { // one footer follows the other there, among lines of the log
+		readFooter(f, o.stdout)
+	}
 	readWire(f, o, shape, verbatim)
 	return f, nil
 }
@@ -69,6 +71,9 @@ func readFile(f *facts, name string, b []byte, shape bool) error {
 	switch base := filepath.Base(name); {
 	case base == "inputs.json":
 		return readInputs(f, b, shape)
+	case base == "run_config.json": // aiperf's own, between its processes
+	case strings.Contains(base, "_aggregate."), strings.Contains(base, "_sweep."):
+		return readSeries(f, name, b)
 	case base == "phase_manifest.json", base == ".aiperf_results_ready.json":
 		n, err := parseTree(b)
 		if err != nil {
@@ -359,16 +364,16 @@ var content = regexp.MustCompile(`"x_request_id": ?"([^"]+)"`)
 // readWire takes what the server was sent. The run's own requests are those that have a record; the rest is named apart.
 func readWire(f *facts, o outcome, shape, verbatim bool) {
 	own := map[string]bool{}
-	records, _ := filepath.Glob(filepath.Join(o.dir, "out", "*.jsonl"))
-	for _, name := range records {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue
+	_ = filepath.WalkDir(filepath.Join(o.dir, "out"), func(at string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(at) != ".jsonl" {
+			return nil
 		}
+		b, err := os.ReadFile(at)
 		for _, m := range content.FindAllSubmatch(b, -1) {
 			own[string(m[1])] = true
 		}
-	}
+		return err
+	})
 	n := 0
 	for i := range o.sent {
 		q := &o.sent[i]

@@ -70,6 +70,10 @@ func scenarios() []scenario {
 			"8", "--request-count", "10", "--warmup-request-count", "3", "--warmup-request-rate", "30", "--request-rate-ramp-duration", "0.5")},
 		{name: "ramps and prefill limit", server: fast, args: stream("--concurrency", "4", "--prefill-concurrency", "2", "--request-count", "12",
 			"--concurrency-ramp-duration", "0.4", "--prefill-concurrency-ramp-duration", "0.2")},
+		{name: "sweep", server: fast, args: []string{"--model", "test-model", "--url", "URL", "--streaming", "--tokenizer", "builtin", "--osl", "8", "--random-seed", "11",
+			"--ui", "none", "--no-server-metrics", "--no-gpu-telemetry", "--request-count", "4", "--concurrency", "1,2", "--isl", "24,32", "--sweep-type", "zip"}},
+		{name: "repeats", server: fast, args: stream("--request-count", "4", "--num-profile-runs", "2"), ours: []string{"--set-consistent-seed"}},
+		{name: "sweep with repeats", server: fast, args: []string{"--config", "FILE", "--ui", "none", "--no-gpu-telemetry", "--no-server-metrics"}, config: sweepFile},
 		{name: "all cancelled", server: slow, args: stream("--concurrency", "2", "--request-count", "4", "--request-cancellation-rate", "100",
 			"--request-cancellation-delay", "0.1")},
 		{name: "users without a rate", server: fast, args: stream("--num-users", "3")},
@@ -127,4 +131,22 @@ benchmark:
     enabled: false
   server_metrics:
     enabled: false
+`
+
+const sweepFile = `schema_version: "2.0"
+random_seed: 11
+benchmark:
+  models: [test-model]
+  endpoint: {urls: ["URL"], streaming: true}
+  datasets: [{name: main, type: synthetic, entries: 4, prompts: {isl: 40, osl: 8}}]
+  phases:
+    - {name: warmup, type: concurrency, requests: 2, concurrency: 1}
+    - {name: profiling, type: concurrency, requests: 4, concurrency: 2}
+  tokenizer: {name: builtin}
+sweep:
+  type: grid
+  iteration_order: independent
+  parameters: {concurrency: [1, 2]}
+  sla_filters: [{metric_tag: request_latency, stat: p95, op: lt, threshold: 100000}]
+multi_run: {num_runs: 2, vary_seed_per_trial: true, confidence_level: 0.9}
 `

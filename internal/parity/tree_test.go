@@ -102,6 +102,7 @@ var masks = []struct {
 	{regexp.MustCompile(`\b(worker|record_processor)_[0-9a-f]{8}\b`), "${1}_<hex>"},
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\b`), "<time>"},
 	{regexp.MustCompile(`\b[0-9a-f]{12}\b`), "<12 hex>"},
+	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "<32 hex>"},
 	{regexp.MustCompile(`\b1\d{18}\b`), "<ns>"},
 }
 
