@@ -45,6 +45,27 @@ func allowances() []allowed {
 		allowed{line: 25, path: "records/warmup/metadata/conversation_id", scenario: "warm-up"},
 		allowed{line: 25, path: "inputs/session_id", scenario: "warm-up"},
 		allowed{line: 25, path: "inputs/session_id", scenario: "rates, warm-up with one"})
+	for _, s := range []string{"sweep", "repeats", "sweep with repeats"} {
+		list = append(list,
+			allowed{line: 39, path: "file/*/logs/aiperf.log", only: aiperf, scenario: s},
+			allowed{line: 68, path: "file/*/run_config.json", only: aiperf, scenario: s},
+			allowed{line: 68, path: "json:*/input_config/*", only: aiperf, scenario: s})
+	}
+	for _, s := range []string{"sweep", "repeats"} {
+		for _, section := range []string{"otel", "mlflow", "wandb"} {
+			list = append(list, allowed{line: 68, path: "json:*/input_config/" + section, only: prefire, scenario: s})
+		}
+	}
+	list = append(list,
+		allowed{line: 67, path: "json:*/best_configurations", scenario: "sweep"},
+		allowed{line: 67, path: "json:*/pareto_optimal", scenario: "sweep"},
+		allowed{line: 67, path: "json:*/metadata/num_combinations", scenario: "sweep"},
+		allowed{line: 67, path: "csv:*/section 1", scenario: "sweep"},
+		allowed{line: 67, path: "csv:*/section 2", scenario: "sweep"},
+		allowed{line: 67, path: "csv:*/section 3/Number of Combinations", scenario: "sweep"},
+		allowed{line: 25, path: "records/warmup/metadata/conversation_id", scenario: "sweep with repeats"},
+		allowed{line: 25, path: "inputs/session_id", scenario: "sweep with repeats"},
+		allowed{line: 26, path: "inputs/sessions", scenario: "sweep with repeats"})
 	list = append(list, allowed{line: 57, path: "records/profiling/error/metadata/request_ack_ns", only: prefire, scenario: "all cancelled"})
 	for _, tag := range []string{"time_to_first_token_from_intended", "request_latency_from_intended"} {
 		list = append(list,
@@ -87,6 +108,7 @@ func allowances() []allowed {
 	for _, tag := range []string{"effective_*", "active_*", "tokens_in_flight*", "credit_to_start_latency*"} {
 		list = append(list,
 			allowed{line: 41, path: "json:*/metric/" + tag, only: aiperf},
+			allowed{line: 41, path: "csv:*/section 0/*/" + tag, only: aiperf},
 			allowed{line: 41, path: "json:*/warmup/" + tag, only: aiperf})
 	}
 	for _, header := range []string{"Effective ", "Active ", "Tokens In Flight", "Credit-to-Start Latency"} {
@@ -98,6 +120,7 @@ func allowances() []allowed {
 	for _, tag := range uncounted {
 		list = append(list,
 			allowed{line: 3, path: "json:*/metric/" + tag + "*", only: aiperf, chance: true},
+			allowed{line: 3, path: "csv:*/section 0/*/" + tag + "*", only: aiperf, chance: true},
 			allowed{line: 3, path: "json:*/warmup/" + tag + "*", only: aiperf, chance: true},
 			allowed{line: 3, path: "records/*/metric/" + tag, only: aiperf, chance: true})
 	}

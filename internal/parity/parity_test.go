@@ -23,6 +23,9 @@ const atOnce = 2
 // limit bounds one run of one program.
 const limit = 2 * time.Minute
 
+// seriesLimit is for a scenario of several runs, each of which starts aiperf's processes anew.
+const seriesLimit = 6 * time.Minute
+
 // installed finds aiperf, or says why the rig does not run.
 func installed() (path, vocabulary, why string) {
 	home, err := os.UserHomeDir()
@@ -140,7 +143,7 @@ func (s *scenario) run(t *testing.T, aiperf, prefire, vocabulary string) []diffe
 		if err := os.Mkdir(o.dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		ctx, cancel := context.WithTimeout(t.Context(), s.limit())
 		defer cancel()
 		cmd := exec.CommandContext(ctx, program, args...)
 		cmd.Dir = o.dir
@@ -169,6 +172,13 @@ func (s *scenario) run(t *testing.T, aiperf, prefire, vocabulary string) []diffe
 		return f
 	}
 	return compare(one("aiperf", aiperf, args), one("prefire", prefire, append(args, s.ours...)))
+}
+
+func (s *scenario) limit() time.Duration {
+	if s.series {
+		return seriesLimit
+	}
+	return limit
 }
 
 // serve starts a mock server and returns its address.

@@ -18,6 +18,7 @@ type scenario struct {
 	input   string // text of the dataset's file, for which INPUT stands
 	// verbatim: prompts are compared too, for both programs send the same.
 	verbatim bool
+	series   bool // several runs
 	shape    bool // values depend on chance or on the clock: keys, units and orders alone are compared
 }
 
@@ -70,10 +71,10 @@ func scenarios() []scenario {
 			"8", "--request-count", "10", "--warmup-request-count", "3", "--warmup-request-rate", "30", "--request-rate-ramp-duration", "0.5")},
 		{name: "ramps and prefill limit", server: fast, args: stream("--concurrency", "4", "--prefill-concurrency", "2", "--request-count", "12",
 			"--concurrency-ramp-duration", "0.4", "--prefill-concurrency-ramp-duration", "0.2")},
-		{name: "sweep", server: fast, args: []string{"--model", "test-model", "--url", "URL", "--streaming", "--tokenizer", "builtin", "--osl", "8", "--random-seed", "11",
+		{name: "sweep", server: fast, series: true, args: []string{"--model", "test-model", "--url", "URL", "--streaming", "--tokenizer", "builtin", "--osl", "8", "--random-seed", "11",
 			"--ui", "none", "--no-server-metrics", "--no-gpu-telemetry", "--request-count", "4", "--concurrency", "1,2", "--isl", "24,32", "--sweep-type", "zip"}},
-		{name: "repeats", server: fast, args: stream("--request-count", "4", "--num-profile-runs", "2"), ours: []string{"--set-consistent-seed"}},
-		{name: "sweep with repeats", server: fast, args: []string{"--config", "FILE", "--ui", "none", "--no-gpu-telemetry", "--no-server-metrics"}, config: sweepFile},
+		{name: "repeats", server: fast, series: true, args: stream("--request-count", "4", "--num-profile-runs", "2"), ours: []string{"--set-consistent-seed"}},
+		{name: "sweep with repeats", server: fast, series: true, args: []string{"--config", "FILE", "--ui", "none", "--no-gpu-telemetry", "--no-server-metrics"}, config: sweepFile},
 		{name: "all cancelled", server: slow, args: stream("--concurrency", "2", "--request-count", "4", "--request-cancellation-rate", "100",
 			"--request-cancellation-delay", "0.1")},
 		{name: "users without a rate", server: fast, args: stream("--num-users", "3")},
