@@ -104,6 +104,11 @@ func TestTheReadmesCommandsWork(t *testing.T) {
 	if sum := readSummary(t, filepath.Join(dir, "results", "config")); sum.Requests.Avg != 20 || sum.ISL.Avg != 512 {
 		t.Errorf("the run by a config file has %v requests of %v tokens, want 20 of 512", sum.Requests.Avg, sum.ISL.Avg)
 	}
+	var swept aggregate
+	readJSON(t, filepath.Join(dir, "results", "sweep", "aggregate", "concurrency_8", "profile_export_aiperf_aggregate.json"), &swept)
+	if swept.Metadata.Successful != 2 {
+		t.Errorf("the sweep's last variation has %d runs that count, want 2", swept.Metadata.Successful)
+	}
 	if sum := readSummary(t, filepath.Join(dir, "results", "linked")); sum.Requests.Avg != 10 {
 		t.Errorf("the run under aiperf's name has %v requests, want 10", sum.Requests.Avg)
 	}

@@ -66,12 +66,18 @@ func (of *part) tokenizer(cfg *config.Config, env func(string) (string, bool)) (
 func (of *part) say(p process, notices []string) {
 	for _, n := range notices {
 		if of != nil {
-			if of.series.said[n] {
-				continue
-			}
-			of.series.said[n] = true
+			of.series.say(n)
+			continue
 		}
 		fmt.Fprintf(p.stderr, "%s: %s\n", p.name(), n)
+	}
+}
+
+// say prints a notice, once.
+func (s *series) say(notice string) {
+	if !s.said[notice] {
+		s.said[notice] = true
+		fmt.Fprintf(s.stderr, "%s: %s\n", s.name(), notice)
 	}
 }
 
@@ -147,12 +153,11 @@ func (s *series) chooseSeeds() error {
 		}
 		s.seeds = append(s.seeds, sweep.Seeds{Base: own, Same: s.plan.SameSeed || !s.plan.Layout.Swept, Vary: s.plan.Layout.Runs > 1 && !s.plan.Consistent})
 	}
-	alone := &part{series: s}
 	if s.seedGave {
-		alone.say(s.process, []string{givenSeedNotice})
+		s.say(givenSeedNotice)
 	}
 	if s.plan.Layout.Runs > 1 && s.plan.Consistent {
-		alone.say(s.process, []string{"all repeats send the same prompts, as asked: from the second one on a server may answer them from its prefix cache"})
+		s.say("all repeats send the same prompts, as asked: from the second one on a server may answer them from its prefix cache")
 	}
 	return nil
 }
@@ -303,8 +308,8 @@ func (s *series) converged(variation int) bool {
 		}
 	}
 	if len(runs) >= c.MinRuns && len(values) == 0 && len(c.Figures(runs)) == 0 {
-		(&part{series: s}).say(s.process, []string{fmt.Sprintf("no run has a metric %s with the figure %s: the repeats will not end before their number is reached; is it spelt as in the "+
-			"JSON files?", c.Metric, c.Stat)})
+		s.say(fmt.Sprintf("no run has a metric %s with the figure %s: the repeats will not end before their number is reached; is it spelt as in the JSON files?",
+			c.Metric, c.Stat))
 	}
 	return len(runs) < s.plan.Layout.Runs && c.Reached(runs, s.plan.Confidence, values)
 }

@@ -185,12 +185,67 @@ func (d *decoder) parameter(e *entry, where, kind string, out *seriesDraft) {
 	}
 	p := parameter{path: path, nodes: e.value.list}
 	for i, n := range e.value.list {
+		if holdsSecret(path, n.plainValue()) {
+			d.fail(n.line, n.col, fmt.Sprintf("%s.%d", where, i), "%s", secretSwept)
+			return
+		}
 		if n.shape == isFloat && (math.IsNaN(n.f) || math.IsInf(n.f, 0)) {
 			d.fail(n.line, n.col, fmt.Sprintf("%s.%d", where, i), "%s sweep parameter '%s': value %s is not finite.", kind, e.key, n.found())
 		}
 		p.values = append(p.values, swept(n.plainValue()))
 	}
 	out.parameters = append(out.parameters, p)
+}
+
+const secretSwept = "the values of a sweep name its folders and stand in its files: a key, a password or an address with one is given once, outside of the sweep."
+
+// holdsSecret reports whether a value at a path of the config must not be written.
+func holdsSecret(path string, v any) bool {
+	parent, leaf := "", path
+	if i := strings.LastIndexByte(path, '.'); i >= 0 {
+		parent, leaf = path[:i], path[i+1:]
+	}
+	v = Map{{snake(leaf), v}}
+	if parent == "headers" || strings.HasSuffix(parent, ".headers") {
+		v = Map{{"headers", v}}
+	}
+	return fmt.Sprint(withoutSecrets(v)) != fmt.Sprint(v)
+}
+
+// withoutSecrets is a part of a config as files may hold it.
+func withoutSecrets(v any) any {
+	switch v := v.(type) {
+	case string:
+		return redactURL(v)
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = withoutSecrets(item)
+		}
+		return out
+	case Map:
+		out := make(Map, len(v))
+		for i, kv := range v {
+			headers, isHeaders := kv.Value.(Map)
+			switch {
+			case sensitiveParam(kv.Key) || snake(kv.Key) == "api_key":
+				kv.Value = redacted
+			case kv.Key == "headers" && isHeaders:
+				hidden := slices.Clone(headers)
+				for j := range hidden {
+					if sensitiveHeader(hidden[j].Key) {
+						hidden[j].Value = redacted
+					}
+				}
+				kv.Value = hidden
+			default:
+				kv.Value = withoutSecrets(kv.Value)
+			}
+			out[i] = kv
+		}
+		return out
+	}
+	return v
 }
 
 // swept is a config value as sweep has it.
@@ -276,6 +331,10 @@ func (d *decoder) scenarios(v *node, where string, out *seriesDraft) {
 			}
 			sc.values = []sweep.Setting{}
 			for _, e := range n.entries {
+				if holdsSecret(e.key, e.value.plainValue()) {
+					d.fail(e.value.line, e.value.col, join(at, e.key), "%s", secretSwept)
+					continue
+				}
 				if e.value.shape == isMap || e.value.shape == isList {
 					d.fail(e.value.line, e.value.col, join(at, e.key), "must be a hashable scalar; found %s.", e.value.found())
 				}

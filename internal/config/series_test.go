@@ -211,6 +211,15 @@ func TestValuesOfVariants(t *testing.T) {
 	}
 }
 
+// What a scenario sets may hold keys; what is written of it does not.
+func TestSecretsOfScenarios(t *testing.T) {
+	p := planOf(t, sweptFile+"sweep: {type: scenarios, runs: [{name: a, benchmark: {endpoint: {apiKey: sk-one, url: 'http://u:sk-one@h', headers: {X-Token: sk-one, X-A: b}}}}, {name: b}]}\n")
+	text := fmt.Sprint(p.Steps[0].Values)
+	if strings.Contains(text, "sk-one") || !strings.Contains(text, "X-A b") || p.Steps[0].Config.Endpoint.APIKey != "sk-one" {
+		t.Errorf("%s, key %q", text, p.Steps[0].Config.Endpoint.APIKey)
+	}
+}
+
 // A run of a series has its own folder and its own echo; without warm-up neither config nor echo has a warm-up phase. The plan's stays as it was.
 func TestForRun(t *testing.T) {
 	p := planOf(t, sweptFile, "--artifact-dir", "base", "--num-profile-runs", "2")
@@ -285,7 +294,7 @@ func TestBadSeries(t *testing.T) {
 		{file + "sweep: {type: zip, parameters: {random_seed: [1]}}\n", "", "zip sweep parameter: dimension path 'random_seed' targets non-sweepable top-level field 'random_seed'."},
 		{file + "sweep: {type: grid, parameters: {concurrency: [1], phases.profiling.concurrency: [2]}}\n", "", "resolves to 'phases.profiling.concurrency', which is already a parameter."},
 		{file + "sweep: {type: grid, parameters: {phases.nope.concurrency: [1, 2]}}\n", "", "sweep path 'phases.nope.concurrency': no entry named 'nope' found (existing: ['profiling'])."},
-		{file + "sweep: {type: grid, parameters: {endpoint.url.x: [1, 2]}}\n", "", "sweep path 'endpoint.url.x': cannot assign into 'h' (a string) at segment 'endpoint.url'"},
+		{file + "sweep: {type: grid, parameters: {endpoint.url.x: [1, 2]}}\n", "", "sweep path 'endpoint.url.x': cannot assign into a single value at segment 'endpoint.url'"},
 		{file + "sweep: {type: grid, parameters: {concurency: [1, 2]}}\n", "", "benchmark.concurency: Extra inputs are not permitted: unknown key 'concurency'"},
 		{file + "sweep: {type: grid, parameters: {concurrency: [1, two]}}\n", "", "run.yaml:7:51: benchmark.phases.0.concurrency: Input should be a valid integer; found 'two' (a string).\n" +
 			"In variation 1 of the sweep: phases.profiling.concurrency=two."},
@@ -302,6 +311,13 @@ func TestBadSeries(t *testing.T) {
 		{file + "multi_run: {num_runs: 2, convergence: {metric: a, min_runs: 3}}\n", "", "convergence.min_runs (3) must be <= num_runs (2). Either lower min_runs or raise num_runs."},
 		{file + "multi_run: {num_runs: 2, convergence: {}}\n", "", "multi_run.convergence.metric: Field required."},
 		{file + "multi_run: {num_runs: 2, cooldown_seconds: 1e6}\n", "", "multi_run.cooldown_seconds: Input should be less than or equal to 86400"},
+		{file + "sweep: {type: grid, parameters: {endpoint.api_key: [sk-one, sk-two]}}\n", "", "run.yaml:7:53: sweep.parameters.endpoint.api_key.0: the values of a sweep name its " +
+			"folders and stand in its files"},
+		{file + "sweep: {type: grid, parameters: {endpoint.headers.X-Auth-Key: [sk-one]}}\n", "", "sweep.parameters.endpoint.headers.X-Auth-Key.0: the values of a sweep"},
+		{file + "sweep: {type: zip, parameters: {endpoint.url: ['http://u:sk-one@h']}}\n", "", "sweep.parameters.endpoint.url.0: the values of a sweep"},
+		{file + "sweep: {type: scenarios, runs: [{values: {apiKey: sk-one}}]}\n", "", "sweep.runs.0.values.apiKey: the values of a sweep"},
+		{"", "-m|m|--variant|isl=5|--variant|api-key=sk-one", "--variant: api-key: the values of a sweep"},
+		{"", "-m|m|--variant|isl=5|--variant|header=Authorization:sk-one", "--variant: header: the values of a sweep"},
 		{file + "multi_run: {runs: 2}\n", "", "multi_run.runs: Extra inputs are not permitted: unknown key 'runs'"},
 		{minimal("phases: [{name: a, kind: profiling, type: concurrency, requests: 5}, {name: b, kind: profiling, type: concurrency, requests: 5}]") +
 			"sweep: {type: grid, parameters: {concurrency: [1, 2]}}\n", "", "sweep path 'phases.profiling.concurrency' is ambiguous: 2 profiling phases exist (a, b). Use an explicit phase " +
@@ -316,6 +332,9 @@ func TestBadSeries(t *testing.T) {
 		if !errors.As(err, &e) {
 			t.Errorf("%q %q: %+v, %v; want an *Error", c.yaml, args, p, err)
 			continue
+		}
+		if strings.Contains(e.Msg, "sk-one") {
+			t.Errorf("%q %q: a secret is shown: %s", c.yaml, args, e.Msg)
 		}
 		if !strings.Contains(strings.ToLower(e.Msg), strings.ToLower(c.want)) {
 			t.Errorf("%q %q:\n got %s\nwant %s", c.yaml, args, e.Msg, c.want)

@@ -226,7 +226,11 @@ func (n *node) assign(path string, segments []string, at int, v *node) (*node, e
 		return &out, err
 	}
 	prev := strings.Join(segments[:at], ".")
-	return nil, fmt.Errorf("sweep path '%s': cannot assign into %s at segment '%s'; expected a dict or list-of-named-dicts", path, n.found(), prev)
+	what := "a single value" // which may be a key
+	if n.shape == isList {
+		what = "a list without names"
+	}
+	return nil, fmt.Errorf("sweep path '%s': cannot assign into %s at segment '%s'; expected a dict or list-of-named-dicts", path, what, prev)
 }
 
 // entryAt is the index of the entry of a list that a segment names: by number, for phases alone, by name, or as the only profiling phase.

@@ -108,7 +108,7 @@ func (x *expander) scenarioVariants(base *node) ([]variant, error) {
 		v := sweep.Variation{Index: i, Label: sc.name, Values: sc.values}
 		if v.Values == nil {
 			for _, e := range over.entries {
-				v.Values = append(v.Values, sweep.Setting{Path: e.key, Value: swept(e.value.plainValue())})
+				v.Values = append(v.Values, sweep.Setting{Path: e.key, Value: swept(withoutSecrets(e.value.plainValue()))})
 			}
 		}
 		out = append(out, variant{v, base.merge(over), x.all})
@@ -146,6 +146,9 @@ func (x *expander) flagVariants() ([]variant, error) {
 			f := x.all.byField[field].flag
 			if err := f.check("--variant "+kv[0], kv[1]); err != nil {
 				return nil, &Error{Title: titleParse, Msg: err.Error()}
+			}
+			if redactValue(f, kv[1]) != kv[1] {
+				return nil, &Error{Title: titleConfig, Msg: fmt.Sprintf("--variant: %s: %s", kv[0], secretSwept)}
 			}
 			if f.Sweep && len(listItems(kv[1])) > 1 {
 				return nil, &Error{Title: titleConfig, Msg: fmt.Sprintf("--variant %s: %s takes one value here.", pyString(text), kv[0])}
