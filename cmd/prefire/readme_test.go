@@ -82,8 +82,8 @@ func TestTheReadmesCommandsWork(t *testing.T) {
 			ran++
 		}
 	}
-	if ran != 8 {
-		t.Errorf("%d blocks were run here, want 8: does the README still have them?", ran)
+	if ran != 9 {
+		t.Errorf("%d blocks were run here, want 9: does the README still have them?", ran)
 	}
 	if sum := readSummary(t, filepath.Join(dir, "results", "first")); sum.Requests.Avg != 100 || sum.ISL.Avg != 1024 || sum.OSL.Avg != 128 {
 		t.Errorf("the first run has %v requests of %v and %v tokens, want 100, 1024, 128", sum.Requests.Avg, sum.ISL.Avg, sum.OSL.Avg)
