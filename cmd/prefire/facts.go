@@ -41,7 +41,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		{Key: "prewarm", Value: b.prewarmFacts(sum)},
 		{Key: "cold", Value: coldFacts(cold)},
 		{Key: "prompts", Value: b.promptFacts(prompts)},
-		{Key: "statistics", Value: b.statisticsFacts(r)},
+		{Key: "statistics", Value: statisticsFacts(r)},
 		{Key: "client", Value: b.clientFacts(client, verdicts)},
 	}
 	r.Screen = export.Screen{
@@ -238,7 +238,7 @@ func coldFacts(c metrics.ColdReport) export.Object {
 	return o
 }
 
-func (b *bench) statisticsFacts(r *export.Run) export.Object {
+func statisticsFacts(r *export.Run) export.Object {
 	var approx []string
 	for i := range r.Results {
 		if r.Results[i].Approx {
@@ -272,11 +272,15 @@ func (b *bench) clientFacts(c metrics.ClientReport, verdicts []verdict) export.O
 	if b.calibrated != nil {
 		o = append(o, export.Field{Key: "calibration", Value: value(b.calibrated)})
 	}
+	return append(o, export.Field{Key: "verdicts", Value: verdictFacts(verdicts)})
+}
+
+func verdictFacts(verdicts []verdict) []any {
 	var vs []any
 	for _, v := range verdicts {
 		vs = append(vs, append(export.Object{{Key: "claim", Value: v.Claim}, {Key: "good", Value: v.Good}, {Key: "why", Value: v.Why}}, v.figures...))
 	}
-	return append(o, export.Field{Key: "verdicts", Value: vs})
+	return vs
 }
 
 // failedShare is what share of failed requests is worth a notice of its own.

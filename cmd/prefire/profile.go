@@ -230,6 +230,7 @@ func (b *bench) execute() (*outcome, error) {
 		dir: b.dir, now: b.clock.Now, secrets: b.secrets, count: count, phases: len(b.cfg.Phases), metrics: b.options,
 		records: export.RecordOptions{Defs: b.options.Table(), Phases: b.phases(nil), Secrets: b.secrets,
 			Wall: func(at int64) int64 { return b.clock.Wall(at).UnixNano() }},
+		note: b.note(count != nil),
 	})
 	if err != nil {
 		return nil, errors.Join(err, transport.Close(context.Background()))
@@ -262,7 +263,8 @@ func (b *bench) execute() (*outcome, error) {
 	if failure := errors.Join(written, exported); failure != nil {
 		failure = b.redacted(failure)
 		if b.sink.kept() {
-			failure = fmt.Errorf("%w; all requests that finished are in %s", failure, filepath.Join(b.dir.Path, journalFile))
+			failure = fmt.Errorf("%w; all requests that finished are in %s: %s recover %s makes the files of them", failure,
+				filepath.Join(b.dir.Path, journalFile), b.name(), b.dir.Path)
 		}
 		if out == nil {
 			return nil, failure
@@ -379,7 +381,7 @@ func (b *bench) listen() (stop chan struct{}, ctx context.Context, release func(
 			case s == syscall.SIGTERM:
 				b.terminated.Store(true)
 			case asked:
-				b.view.say("quit at once; the requests that finished are in " + filepath.Join(b.dir.Path, journalFile))
+				b.view.say("quit at once; " + b.name() + " recover " + b.dir.Path + " makes the files of the requests that finished")
 				b.view.abort()
 				b.exit(exitKilled)
 				return
@@ -400,16 +402,13 @@ func (b *bench) listen() (stop chan struct{}, ctx context.Context, release func(
 
 // phases are the run's phases as the files name them; sums are those that ran, nil before the run.
 func (b *bench) phases(sums []loadgen.PhaseSummary) []export.Phase {
-	var out []export.Phase
-	profiling := 0
-	for i := range b.cfg.Phases {
-		ph := &b.cfg.Phases[i]
-		e := export.Phase{Index: i, Name: ph.Name, Kind: ph.Kind}
-		if ph.Kind == metrics.Profiling {
-			e.ProfilingIndex = profiling
-			profiling++
-		}
-		if i < len(sums) {
+	out := namedPhases(b.cfg.Phases)
+	if sums != nil {
+		out = out[:min(len(out), len(sums))]
+	}
+	for i := range out {
+		e := &out[i]
+		if sums != nil {
 			s := &sums[i]
 			acc := b.sink.byPhase[i]
 			e.Start, e.End = b.clock.Wall(s.Start), b.clock.Wall(s.End)
@@ -417,10 +416,21 @@ func (b *bench) phases(sums []loadgen.PhaseSummary) []export.Phase {
 			e.OK, e.Failed = s.OK, s.Failed+s.Cancelled
 			e.Errors = acc.Errors()
 			e.Results = acc.Results(metrics.Window{Start: s.Start, End: s.End})
-		} else if sums != nil {
-			break
 		}
-		out = append(out, e)
+	}
+	return out
+}
+
+// namedPhases are a run's phases as the files number and name them.
+func namedPhases(phases []config.Phase) []export.Phase {
+	out := make([]export.Phase, len(phases))
+	profiling := 0
+	for i := range phases {
+		out[i] = export.Phase{Index: i, Name: phases[i].Name, Kind: phases[i].Kind}
+		if phases[i].Kind == metrics.Profiling {
+			out[i].ProfilingIndex = profiling
+			profiling++
+		}
 	}
 	return out
 }
@@ -447,18 +457,17 @@ func (b *bench) merged(sums []loadgen.PhaseSummary, kind metrics.Kind) (*metrics
 	return acc, windows, nil
 }
 
-// export writes the run's files and says how the program ends.
-func (b *bench) export(sum *loadgen.Summary, failed error) (*outcome, error) {
+// results are the figures of the phases that ran; acc holds those of the measured ones.
+func (b *bench) results(sum *loadgen.Summary) (r *export.Run, acc *metrics.Accumulator, err error) {
 	acc, windows, err := b.merged(sum.Phases, metrics.Profiling)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	warm, warmWindows, err := b.merged(sum.Phases, metrics.Warmup)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	counts := acc.Counts()
-	r := &export.Run{
+	r = &export.Run{
 		BenchmarkID:  strings.ReplaceAll(uuid.NewString(), "-", "")[:12],
 		Info:         export.Info{Seed: b.load.seed, Command: b.cfg.Command},
 		Results:      acc.Results(windows...),
@@ -475,6 +484,15 @@ func (b *bench) export(sum *loadgen.Summary, failed error) (*outcome, error) {
 	if len(warmWindows) > 0 {
 		r.Warmup = warm.Results(warmWindows...)
 	}
+	return r, acc, nil
+}
+
+// export writes the run's files and says how the program ends.
+func (b *bench) export(sum *loadgen.Summary, failed error) (*outcome, error) {
+	r, acc, err := b.results(sum)
+	if err != nil {
+		return nil, err
+	}
 	code := exitOK
 	switch {
 	case failed != nil:
@@ -483,7 +501,7 @@ func (b *bench) export(sum *loadgen.Summary, failed error) (*outcome, error) {
 	case sum.Stopped:
 		r.Incomplete = "the run was cancelled early"
 	}
-	if counts.OK == 0 {
+	if acc.Counts().OK == 0 {
 		code = exitFailed
 	}
 	if b.terminated.Load() {

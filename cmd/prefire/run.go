@@ -82,7 +82,7 @@ number can be trusted.`,
 		return nil
 	}
 	root.AddCommand(profileCommand(p), mockCommand(p), demoCommand(p), calibrateCommand(p), longContextCommand(p), debiasCommand(p), reportCommand(p), analyzeTraceCommand(p), configCommand(p))
-	root.AddCommand(capacityCommand(p), compareCommand(p))
+	root.AddCommand(capacityCommand(p), compareCommand(p), recoverCommand(p))
 	cmd, err := root.ExecuteContextC(context.Background())
 	var code exitError
 	switch {

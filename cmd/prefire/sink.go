@@ -56,6 +56,7 @@ type sinkOptions struct {
 	phases  int
 	metrics metrics.Options
 	records export.RecordOptions
+	note    runNote
 }
 
 // claim makes the run's folder and its journal, empty, and holds the journal for this run: two runs at once in one folder would take each
@@ -73,7 +74,10 @@ func claim(dir string) (*os.File, error) {
 		_ = f.Close()
 		return nil, fmt.Errorf("another run is writing to the artifact folder %s: choose another with --artifact-dir, or wait for its end", dir)
 	}
-	if err := f.Truncate(0); err != nil {
+	if f, err = setAside(dir, f); err == nil {
+		err = f.Truncate(0)
+	}
+	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("the artifact folder %s cannot be written: %w; choose another with --artifact-dir", dir, err)
 	}
@@ -86,11 +90,20 @@ func newSink(o sinkOptions) (*sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = o.dir.Prepare()
-	if err == nil {
-		err = o.dir.FS.Remove(filepath.Join(o.dir.Path, reportFile)) // an earlier run's
+	if err := o.note.write(o.dir); err != nil {
+		_ = journal.Close()
+		return nil, err
 	}
+	s, err := openSink(o, journal)
 	if err != nil {
+		return nil, errors.Join(err, os.Remove(filepath.Join(o.dir.Path, noteFile)))
+	}
+	return s, nil
+}
+
+// openSink is newSink over a journal that is there already, which it closes where it fails.
+func openSink(o sinkOptions, journal *os.File) (*sink, error) {
+	if err := o.dir.Prepare(); err != nil {
 		_ = journal.Close()
 		return nil, err
 	}
@@ -173,7 +186,7 @@ func (s *sink) abandon() error {
 	return errors.Join(s.forget(), os.Remove(filepath.Join(s.dir.Path, export.InputsFile)))
 }
 
-// forget takes away the journal, once all it holds is in the run's files.
+// forget takes away the journal, once all it holds is in the run's files, and what was noted of the run for it.
 func (s *sink) forget() error {
-	return errors.Join(s.journal.Close(), os.Remove(s.journal.Name()))
+	return errors.Join(s.journal.Close(), os.Remove(s.journal.Name()), os.Remove(filepath.Join(s.dir.Path, noteFile)))
 }
