@@ -222,20 +222,10 @@ func makePlan(cfg *config.Config, seed uint64, header *endpoint.Header, longest 
 	if !kind.HasTokens() {
 		throwaway, longest.output = 0, 0
 	}
-	p.Prewarm = loadgen.Prewarm{
-		On: cfg.Prewarm, MaxTokens: throwaway, Timeout: prewarmTimeout, Model: cfg.Models[0], Others: cfg.Models[1:],
-		Input: longest.input, Output: longest.output,
-		Models: func(body []byte) ([]loadgen.Model, error) {
-			list, err := endpoint.ParseModels(body)
-			models := make([]loadgen.Model, len(list))
-			for i, m := range list {
-				models[i] = loadgen.Model{ID: m.ID, MaxLen: m.MaxModelLen}
-			}
-			return models, err
-		},
-		ErrorText:      endpoint.ErrorText,
-		ContextFigures: endpoint.ContextFigures,
-	}
+	p.Prewarm = endpoint.Prewarm()
+	p.Prewarm.On, p.Prewarm.MaxTokens, p.Prewarm.Timeout = cfg.Prewarm, throwaway, prewarmTimeout
+	p.Prewarm.Model, p.Prewarm.Others = cfg.Models[0], cfg.Models[1:]
+	p.Prewarm.Input, p.Prewarm.Output = longest.input, longest.output
 	return p, p.Validate()
 }
 

@@ -42,6 +42,7 @@ var rules = map[string]rule{
 	"loadgen/wire/fake":         {may: []string{"loadgen/wire", "sse"}},
 	"loadgen/wire/wiretest":     {may: []string{"loadgen/wire", "loadgen/wire/fake", "loadgen/wire/stamp", "sse"}},
 	"loadgen":                   {may: []string{"loadgen/wire", "metrics"}},
+	"loadgen/script":            {may: []string{"internal/endpoint", "loadgen", "loadgen/wire", "metrics"}},
 	"internal/orjson":           {offline: true},
 	"internal/control":          {may: []string{"internal/endpoint", "loadgen/wire"}},
 	"internal/endpoint":         {may: []string{"internal/orjson", "loadgen", "loadgen/wire", "metrics"}},
@@ -75,8 +76,9 @@ var rules = map[string]rule{
 		"internal/control", "internal/reach", "internal/fakellm", "internal/procedure", "internal/report", "internal/report/chart", "internal/report/dashboard", "internal/sweep"}},
 }
 
-// shared are the packages that any test may import: servers and transports to test against, and the decoder that reads what they send.
-var shared = []string{"internal/fakellm", "loadgen/wire", "loadgen/wire/fake", "loadgen/wire/wiretest", "loadgen/wire/portable",
+// shared are the packages that any test may import: servers and transports to test against, the decoder that reads what they send, and the
+// small way to run a plan.
+var shared = []string{"internal/fakellm", "loadgen/script", "loadgen/wire", "loadgen/wire/fake", "loadgen/wire/wiretest", "loadgen/wire/portable",
 	"loadgen/wire/stamp", "sse", "tokenize"}
 
 // network are the parts of the standard library that reach it.
