@@ -49,6 +49,10 @@ func profileCommand(p process) *cobra.Command {
 
 // profile is the profile command: config → plan → load → files and screen.
 func profile(p process, args []string) error {
+	if slices.Contains(args, config.RefusedFlag) {
+		_, err := fmt.Fprint(p.stdout, config.HelpRefused())
+		return err
+	}
 	plan, err := unlessStopped(p, errStopped, func() (*config.Plan, error) { return config.ParsePlan(args, p.env, os.ReadFile) })
 	if errors.Is(err, config.ErrHelp) {
 		fmt.Fprint(p.stdout, config.Help(p.name()))

@@ -72,9 +72,14 @@ number can be trusted.`,
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetArgs(p.args[1:])
-	var version bool
+	var version, install bool
 	root.Flags().BoolVar(&version, "version", false, "print the version and exit")
+	root.Flags().BoolVar(&install, "install-completion", false, "say how the completion of commands and flags is installed")
 	root.PreRunE = func(*cobra.Command, []string) error {
+		if install {
+			fmt.Fprint(p.stderr, howToComplete(p.name()))
+			return exitError(exitFailed)
+		}
 		if version {
 			printVersion(p)
 			return exitError(exitOK)
@@ -94,6 +99,15 @@ number can be trusted.`,
 		fmt.Fprintf(p.stderr, "%s: %v\nSee '%s --help'.\n", p.name(), err, cmd.CommandPath())
 		return exitFailed
 	}
+}
+
+// howToComplete stands in for aiperf's --install-completion, which writes into the user's start-up files.
+func howToComplete(name string) string {
+	return fmt.Sprintf(`--install-completion: prefire changes no start-up file of a shell. Put one of these into yours:
+  bash  source <(%[1]s completion bash)
+  zsh   source <(%[1]s completion zsh)
+  fish  %[1]s completion fish | source
+`, name)
 }
 
 // unlessStopped is what f gives, or stopped where Ctrl-C comes before it: for what has no end of its own to wait for. f is then left behind,
