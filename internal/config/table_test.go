@@ -43,6 +43,8 @@ var otherDefaults = map[string]string{
 	"server_profiler_start_path":       "aiperf fills it in later",
 	"server_profiler_stop_path":        "aiperf fills it in later",
 	"request_content_type":             "aiperf fills it in later",
+	"set_consistent_seed":              "repeats draw prompts of their own unless they are asked to be the same",
+	"vary_seed_per_trial":              "repeats draw prompts of their own unless they are asked to be the same",
 }
 
 // sameDefault compares a default of the table with one of aiperf's, whose numbers and booleans are Python's.
