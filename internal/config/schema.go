@@ -18,6 +18,7 @@ func (k keys) solid(path, key string) bool {
 	case "schema_version", "benchmark", "multi_run", "variables", "no_sweep_table",
 		"models", "endpoint", "datasets", "phases", "artifacts", "gpu_telemetry", "server_metrics", "network_latency", "otel", "mlflow", "wandb",
 		"runtime", "logging", "metrics", "unsafe_override", "strategy", "items",
+		"num_runs", "cooldown_seconds", "confidence_level", "set_consistent_seed", "vary_seed_per_trial", "disable_warmup_after_first",
 		"url", "urls", "url_strategy", "type", "timeout", "streaming", "connection_reuse", "use_legacy_max_tokens", "use_server_token_count",
 		"per_chunk_usage", "headers", "extra", "wait_for_model_timeout", "wait_for_model_interval", "wait_for_model_mode",
 		"sampling", "format", "turn_delay_ratio", "batch_size", "cache_bust", "target", "random_corpus_style", "probability", "value", "mean", "stddev",

