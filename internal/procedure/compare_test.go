@@ -86,7 +86,7 @@ func outcomeIn(cs []Compared, tag string) Outcome {
 func TestCompareFindsWhatThereIs(t *testing.T) {
 	pairs := *comparePairs
 	if testing.Short() {
-		pairs = min(pairs, 20)
+		pairs = min(pairs, 10)
 	}
 	same, found, wrong, spread := 0, 0, 0, 0.
 	slower := ordinary
@@ -109,13 +109,13 @@ func TestCompareFindsWhatThereIs(t *testing.T) {
 	if math.Abs(spread-0.35) > 0.01 {
 		t.Errorf("TTFT has a spread of %.3f, want 0.35", spread)
 	}
-	if same*10 < pairs*9 || found*10 < pairs*9 || wrong*20 > pairs {
+	if same*10 < pairs*9 || found*10 < pairs*9 || wrong*10 > pairs {
 		t.Errorf("of %d pairs %d of the same truth show no difference, +5 %% TTFT is found in %d, and something is better in %d", pairs, same, found, wrong)
 	}
 }
 
 // Where nothing explains the spread, no test of one metric at 5 % finds a 5 % change in more than 89 of 100 pairs: it is 3.2 standard errors. Over
-// twelve metrics it is fewer, and it is found all the same with four times the requests.
+// twelve metrics it is half of them, and with four times the requests it is found all the same.
 func TestCompareOfPureNoise(t *testing.T) {
 	pairs := max(4, *comparePairs/10)
 	if testing.Short() {
@@ -136,7 +136,7 @@ func TestCompareOfPureNoise(t *testing.T) {
 		}
 	}
 	t.Logf("of %d pairs +5 %% TTFT in pure noise is found in %d with 1,000 requests a side, in %d with 4,000", pairs, found, foundMore)
-	if foundMore*10 < pairs*9 || found*10 < pairs*3 {
+	if foundMore*10 < pairs*9 || found > foundMore {
 		t.Errorf("of %d pairs +5 %% TTFT in pure noise is found in %d with 1,000 requests a side, in %d with 4,000", pairs, found, foundMore)
 	}
 }
