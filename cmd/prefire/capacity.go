@@ -46,7 +46,7 @@ every flag of prefire profile, and
   --search-to N           its largest (4096 sessions, 10000 requests/s)
   --slo LIMITS            what a load must keep (error_rate<1%)
   --artifact-dir DIR      folder for the files (results/capacity/MODEL); each step gets its own below it
-  --resume DIR            go on with a run that was interrupted; no finished step is repeated. Give --api-key and --header again, nothing else
+  --resume DIR            go on with a run that was interrupted; no finished step is repeated. Give flags with secrets again, as --api-key, no others
 
 LIMITS are ` + procedure.SLOHelp + `
 
@@ -100,10 +100,11 @@ type capacityPlan struct {
 type capacityRun struct {
 	process
 	capacityPlan
-	dir   string
-	extra []string // flags with secrets
-	slo   []procedure.Clause
-	done  []finishedStep // in the order they were run
+	dir    string
+	extra  []string // flags with secrets
+	report bool
+	slo    []procedure.Clause
+	done   []finishedStep // in the order they were run
 }
 
 // finishedStep is a load's result as its folder keeps it.
@@ -152,7 +153,7 @@ func openCapacity(p process, args []string) (*capacityRun, error) {
 	if _, err := c.config(c.first(), c.flags()); err != nil {
 		return nil, err
 	}
-	cfg, err := c.config(c.first(), c.Args) // what is given anew on a resume may change
+	cfg, err := c.config(c.first(), slices.Concat(c.Args, c.extra)) // --ui may change on a resume
 	if err != nil {
 		return nil, err
 	}
@@ -161,6 +162,7 @@ func openCapacity(p process, args []string) (*capacityRun, error) {
 			return nil, fmt.Errorf("--slo: %s is a limit on what only streamed answers have: add --streaming (endpoint.streaming: true in the config file)", limit.Text)
 		}
 	}
+	c.report = cfg.Report
 	digest, err := digestOf(cfg)
 	switch {
 	case err != nil:
@@ -193,32 +195,46 @@ func takeOne(args []string, name string) (value string, rest []string, err error
 	return given[0], rest, nil
 }
 
-// secretFlags are the flags whose values no file of the run may hold.
-func secretFlags() []string { return []string{"--api-key", "--header"} }
+// flagGroup is a flag as given, with its values.
+type flagGroup struct {
+	name  string // the flag's first name
+	words []string
+}
 
-// takeSecrets takes the flags with secrets out of args, each with its values, and names those that were there.
-func takeSecrets(args []string) (rest, secret, names []string, err error) {
-	rest = args
-	for _, name := range secretFlags() {
-		all := flagNames(name)
-		for i, arg := range rest {
-			// A short flag may have its value tied to it.
-			if short := all[len(all)-1]; len(short) == 2 && strings.HasPrefix(arg, short) && len(arg) > 2 && !strings.HasPrefix(arg, "--") {
-				rest = slices.Concat(rest[:i:i], []string{short + "=" + strings.TrimPrefix(arg[2:], "=")}, rest[i+1:])
-			}
+// flagGroups are the flags of a command line, each with the words up to the next one.
+func flagGroups(args []string) []flagGroup {
+	var out []flagGroup
+	for _, arg := range args {
+		if len(out) > 0 && !(len(arg) > 1 && arg[0] == '-' && (arg[1] < '0' || arg[1] > '9')) {
+			out[len(out)-1].words = append(out[len(out)-1].words, arg)
+			continue
 		}
-		var values []string
-		if values, rest, err = takeFlag(rest, all); err != nil {
-			return nil, nil, nil, err
+		name, _, _ := strings.Cut(arg, "=")
+		if !strings.HasPrefix(name, "--") && len(name) > 2 {
+			name = name[:2] // a short flag with its value tied to it
 		}
-		for _, v := range values {
-			secret = append(secret, name, v)
+		out = append(out, flagGroup{flagNames(strings.ReplaceAll(name, "_", "-"))[0], []string{arg}})
+	}
+	return out
+}
+
+// secret reports whether a command line that is shown leaves something of the flag out: no file of the run may hold it.
+func (g *flagGroup) secret() bool {
+	return strings.Contains(config.CommandLine("", "", g.words), strings.Trim(export.Redacted, "<>"))
+}
+
+// takeSecrets takes the flags with secrets out of args.
+func (c *capacityRun) takeSecrets(args []string) {
+	for _, g := range flagGroups(args) {
+		if !g.secret() {
+			c.Args = append(c.Args, g.words...)
+			continue
 		}
-		if len(values) > 0 {
-			names = append(names, name)
+		c.extra = append(c.extra, g.words...)
+		if !slices.Contains(c.Secret, g.name) {
+			c.Secret = append(c.Secret, g.name)
 		}
 	}
-	return rest, secret, names, nil
 }
 
 // makePlan reads the flags of a new run.
@@ -243,7 +259,9 @@ func (c *capacityRun) makePlan(args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	c.Args, c.extra, c.Secret, err = takeSecrets(rest)
+	if err == nil {
+		c.takeSecrets(rest)
+	}
 	return err
 }
 
@@ -345,13 +363,6 @@ func (c *capacityRun) readPlan(dir string, rest []string) error {
 	if err != nil {
 		return err
 	}
-	rest, secret, names, err := takeSecrets(rest)
-	if err != nil {
-		return err
-	}
-	if len(rest) > 0 {
-		return fmt.Errorf("--resume goes on with the run as it began: beside it there may be --api-key, --header and --ui, not %s", rest[0])
-	}
 	path := filepath.Join(dir, capacityState)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -366,12 +377,20 @@ func (c *capacityRun) readPlan(dir string, rest []string) error {
 	if c.Schema != 1 {
 		return fmt.Errorf("--resume: %s has schema_version %d; this version of prefire reads 1", path, c.Schema)
 	}
+	var again []string
+	for _, g := range flagGroups(rest) {
+		if !slices.Contains(c.Secret, g.name) {
+			return fmt.Errorf("--resume goes on with the run as it began: beside it there may be --ui and the flags whose secrets its files do not hold (%s), not %s",
+				cmp.Or(strings.Join(c.Secret, ", "), "there are none"), g.words[0])
+		}
+		again, c.extra = append(again, g.name), append(c.extra, g.words...)
+	}
 	for _, name := range c.Secret {
-		if !slices.Contains(names, name) {
-			return fmt.Errorf("--resume: the run was given %s, which no file of it holds: give it again", name)
+		if !slices.Contains(again, name) {
+			return fmt.Errorf("--resume: the run was given %s with a secret, which no file of it holds: give it again", name)
 		}
 	}
-	c.dir, c.extra, c.UI = dir, secret, cmp.Or(ui, c.UI)
+	c.dir, c.UI = dir, cmp.Or(ui, c.UI)
 	return nil
 }
 
@@ -518,6 +537,7 @@ func (c *capacityRun) step(load float64) (stopped bool, err error) {
 		return false, err
 	}
 	cfg.Command = c.Command
+	cfg.Report = false // the run has one for all steps
 	if cfg.Seed != nil {
 		// Every step draws prompts of its own: with one seed, the server's prefix cache would know those of the step before.
 		own := rand.NewPCG(*cfg.Seed, math.Float64bits(load)+uint64(len(before))).Uint64() >> 11

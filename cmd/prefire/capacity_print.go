@@ -68,6 +68,14 @@ func (c *capacityRun) conclude(finished bool) error {
 	}
 	fmt.Fprintf(c.stdout, "\nThe run: %s and %s\nEach step's files, as aiperf writes them, are in a folder of their own beside them.\n",
 		filepath.Join(c.dir, "capacity.json"), filepath.Join(c.dir, "capacity.svg"))
+	if !c.report {
+		return nil
+	}
+	page := filepath.Join(c.dir, reportFile)
+	if err := writeReport(c.dir, page, nil); err != nil {
+		return fmt.Errorf("the report could not be made: %w", err)
+	}
+	fmt.Fprintf(c.stdout, "Report: %s\n", page)
 	return nil
 }
 

@@ -130,3 +130,20 @@ func TestCapacityIsFoundAcrossAKill(t *testing.T) {
 		t.Errorf("resumed at its end the run finds %+v after %d more requests, want %+v and none", again.Result, len(s.Entries())-n, r.Result)
 	}
 }
+
+// No file of a run holds a secret, in whatever flag and form it was given; all else of the command line is kept.
+func TestSecretsOfACapacityRun(t *testing.T) {
+	for _, c := range []struct{ args, kept, secret, names string }{
+		{"--model m --osl 4", "--model m --osl 4", "", ""},
+		{"--api-key K --model m", "--model m", "--api-key K", "--api-key"},
+		{"--model m --api_key=K -HAuthorization:Bearer --osl 4", "--model m --osl 4", "--api_key=K -HAuthorization:Bearer", "--api-key --header"},
+		{"-H X-Auth:S X-Plain:p --header X-Plain:q --osl 4", "--header X-Plain:q --osl 4", "-H X-Auth:S X-Plain:p", "--header"},
+		{"--extra-inputs password:S ignore_eos:true --seed -1", "--seed -1", "--extra-inputs password:S ignore_eos:true", "--extra-inputs"},
+	} {
+		var r capacityRun
+		r.takeSecrets(strings.Fields(c.args))
+		if got := [...]string{strings.Join(r.Args, " "), strings.Join(r.extra, " "), strings.Join(r.Secret, " ")}; got != [...]string{c.kept, c.secret, c.names} {
+			t.Errorf("%q: %q, want %q, %q, %q", c.args, got, c.kept, c.secret, c.names)
+		}
+	}
+}
