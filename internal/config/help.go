@@ -120,6 +120,9 @@ func (f *Flag) usage() string {
 			value = " CHOICE"
 		}
 	}
+	if f.Sweep { // more than one value makes a sweep
+		value += ",..."
+	}
 	if f.Several {
 		value += " ..."
 	}

@@ -173,7 +173,7 @@ func TestHelpNamesEveryFlagInItsGroup(t *testing.T) {
 	for _, want := range []string{
 		"Usage: aiperf profile [OPTIONS]", "  --url, -u TEXT ...\n", "  --prewarm, --no-prewarm\n",
 		"  --ui-type, --ui dashboard|none|simple\n",
-		"  --concurrency N\n      Sessions, and so requests, in flight at any time. [default: 1]\n", "  --endpoint-type chat|completions|embeddings\n",
+		"  --concurrency N,...\n      Sessions, and so requests, in flight at any time. [default: 1]\n", "  --endpoint-type chat|completions|embeddings\n",
 		"refused by this version, each with its reason:\n  aiperf profile --help-refused\n",
 	} {
 		if !strings.Contains(help, want) {
