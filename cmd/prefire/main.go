@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 )
 
@@ -18,8 +19,12 @@ func main() {
 		// what they have thrown away.
 		debug.SetGCPercent(50)
 	}
+	args := make([]string, len(os.Args))
+	for i, a := range os.Args {
+		args[i] = strings.Clone(a)
+	}
 	os.Exit(run(process{
-		args: os.Args, env: os.LookupEnv, environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, signals: signals, exit: os.Exit,
+		args: args, hide: hideArgs(os.Args[1:]), env: os.LookupEnv, environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, signals: signals, exit: os.Exit,
 		cacheDir: os.UserCacheDir, executable: os.Executable,
 	}))
 }

@@ -112,6 +112,7 @@ func serveMock(ctx context.Context, p process, o fakellm.Options, m mockFlags) (
 	if m.certOut != "" && !o.TLS && !o.H2 {
 		return errors.New("--tls-cert-out needs --tls or --h2: without them there is no certificate")
 	}
+	p.hideSecrets(o.APIKey)
 	counter, err := tokenize.FromEnv(p.env, os.ReadFile, "").Open(m.tokenizer)
 	if err != nil {
 		return err

@@ -179,6 +179,7 @@ func benchmark(p process, cfg *config.Config, command string) (*outcome, error) 
 
 // benchmarkPart is benchmark for one run of a series.
 func benchmarkPart(p process, cfg *config.Config, command string, of *part) (*outcome, error) {
+	p.hideSecrets(cfg.Secrets()...)
 	of.say(p, cfg.Notices)
 	l, err := unlessStopped(p, errStopped, func() (*load, error) { return prepare(cfg, p.env, of) })
 	if err != nil {
@@ -234,7 +235,7 @@ func (b *bench) execute() (*outcome, error) {
 		dir: b.dir, now: b.clock.Now, secrets: b.secrets, count: count, phases: len(b.cfg.Phases), metrics: b.options,
 		records: export.RecordOptions{Defs: b.options.Table(), Phases: b.phases(nil), Secrets: b.secrets,
 			Wall: func(at int64) int64 { return b.clock.Wall(at).UnixNano() }},
-		note: b.note(count != nil),
+		note: b.note(count != nil), hideBodies: b.cfg.Endpoint.SecretBodies(),
 	})
 	if err != nil {
 		return nil, errors.Join(err, transport.Close(context.Background()))
@@ -253,7 +254,7 @@ func (b *bench) execute() (*outcome, error) {
 	})
 	b.load.server.loaded()
 	b.view.stop()
-	b.hideSecrets(sum)
+	b.redactPrewarm(sum)
 	b.health = transport.Health()
 	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -343,8 +344,8 @@ func (b *bench) nothing(sum *loadgen.Summary, err error) error {
 	return errStopped
 }
 
-// hideSecrets takes secrets out of what servers answered to the prewarm. sum may be nil.
-func (b *bench) hideSecrets(sum *loadgen.Summary) {
+// redactPrewarm takes secrets out of what servers answered to the prewarm. sum may be nil.
+func (b *bench) redactPrewarm(sum *loadgen.Summary) {
 	if sum == nil {
 		return
 	}

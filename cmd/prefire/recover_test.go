@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,48 @@ func asPrefire(t *testing.T) string {
 	return link
 }
 
-// Whenever a run is killed, recover gives every record whose answer the server had finished 100 ms before, and never a broken line.
+const watchEvery = 20 * time.Millisecond
+
+// watchWaits notes how long a process's threads wait for a core. What it returns ends that, and is the wait of the last second: a program that
+// the machine does not run cannot write what it has received.
+func watchWaits(pid int) func() time.Duration {
+	type sample struct {
+		at     time.Time
+		waited time.Duration
+	}
+	var samples []sample
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for every := time.NewTicker(watchEvery); ; {
+			if w := threadWaits(filepath.Join("/proc", strconv.Itoa(pid), "task")); w.ok {
+				samples = append(samples, sample{time.Now(), w.v})
+			}
+			select {
+			case <-stop:
+				every.Stop()
+				return
+			case <-every.C:
+			}
+		}
+	}()
+	return func() time.Duration {
+		close(stop)
+		<-done
+		if len(samples) == 0 {
+			return 0
+		}
+		last, late := samples[len(samples)-1], time.Duration(0)
+		i := slices.IndexFunc(samples, func(s sample) bool { return last.at.Sub(s.at) < time.Second })
+		for j := i + 1; j < len(samples); j++ { // a wait that is not over yet is not counted, and would have held up this goroutine too
+			late = max(late, samples[j].at.Sub(samples[j-1].at)-watchEvery)
+		}
+		return max(last.waited-samples[i].waited, 0) + late
+	}
+}
+
+// Whenever a run is killed, recover gives every record whose answer the server had finished 100 ms of the client's own time before, and never a
+// broken line.
 func TestWhatAKilledRunHadFinishedIsRecovered(t *testing.T) {
 	const requests, prewarm = 120, 3
 	bin := asPrefire(t)
@@ -53,6 +95,7 @@ func TestWhatAKilledRunHadFinishedIsRecovered(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
+		waits := watchWaits(cmd.Process.Pid)
 		// From the first probe to beyond the end of the run, when the files are being written.
 		at := 1 + draw.IntN(prewarm+requests+10)
 		ended := make(chan struct{})
@@ -72,6 +115,7 @@ func TestWhatAKilledRunHadFinishedIsRecovered(t *testing.T) {
 		killed := time.Now().UnixNano()
 		_ = cmd.Process.Kill()
 		<-ended
+		starved := waits()
 		finished := map[string]bool{} // of the load: the throwaway is the first
 		var due []string
 		first := true
@@ -85,7 +129,7 @@ func TestWhatAKilledRunHadFinishedIsRecovered(t *testing.T) {
 			}
 			if e.Ended == fakellm.EndedFinished {
 				finished[e.XRequestID] = true
-				if last := e.Writes[len(e.Writes)-1]; last.AfterNS < killed-100_000_000 {
+				if last := e.Writes[len(e.Writes)-1]; last.AfterNS < killed-100_000_000-starved.Nanoseconds() {
 					due = append(due, e.XRequestID)
 				}
 			}
@@ -130,7 +174,7 @@ func TestWhatAKilledRunHadFinishedIsRecovered(t *testing.T) {
 		if err != nil || len(left) > 0 {
 			t.Errorf("run %d: %q are left (%v)", i, left, err)
 		}
-		t.Logf("run %d: killed after %d entries: %d answers due, %d finished, %d recovered", i, at, len(due), len(finished), len(records))
+		t.Logf("run %d: killed after %d entries, %v of waiting for a core in the second before: %d answers due, %d finished, %d recovered", i, at, starved, len(due), len(finished), len(records))
 	}
 }
 

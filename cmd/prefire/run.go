@@ -24,6 +24,8 @@ type process struct {
 	stderr  io.Writer
 	signals <-chan os.Signal
 	exit    func(code int) // at once, without an orderly end
+	// hide overwrites secrets among the arguments that other processes can read; nil where that cannot be done.
+	hide func(secrets []string)
 	// cacheDir is the user's folder for what programs keep between runs, executable the path of this binary; nil where there is none.
 	cacheDir, executable func() (string, error)
 }
@@ -31,6 +33,13 @@ type process struct {
 // name is what the binary is called: prefire, or aiperf where it takes that program's place.
 func (p process) name() string {
 	return strings.TrimSuffix(filepath.Base(p.args[0]), ".exe")
+}
+
+// hideSecrets takes secrets out of what other processes can read of this one.
+func (p process) hideSecrets(secrets ...string) {
+	if p.hide != nil {
+		p.hide(secrets)
+	}
 }
 
 // terminal reports whether w is a terminal.

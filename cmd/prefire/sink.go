@@ -27,14 +27,16 @@ const (
 // sink takes what the engine sends and what comes back: to the journal and inputs.json at once, then counted to the record files and the
 // accumulators.
 type sink struct {
-	dir       export.Dir
-	now       func() int64
-	secrets   *export.Redactor
-	counted   bool // answers are counted here
-	server    bool // all token counts are the server's
-	collector *collect.Collector
-	journal   *os.File
-	inputs    *inputsFile
+	dir     export.Dir
+	now     func() int64
+	secrets *export.Redactor
+	// hideBodies: request bodies hold secrets, which inputs.json does not.
+	hideBodies bool
+	counted    bool // answers are counted here
+	server     bool // all token counts are the server's
+	collector  *collect.Collector
+	journal    *os.File
+	inputs     *inputsFile
 
 	// Only the collector's emitting goroutine uses these until close.
 	encoder  *export.RecordEncoder
@@ -57,6 +59,8 @@ type sinkOptions struct {
 	metrics metrics.Options
 	records export.RecordOptions
 	note    runNote
+	// hideBodies: request bodies hold secrets.
+	hideBodies bool
 }
 
 // claim makes the run's folder and its journal, empty, and holds the journal for this run: two runs at once in one folder would take each
@@ -107,7 +111,7 @@ func openSink(o sinkOptions, journal *os.File) (*sink, error) {
 		_ = journal.Close()
 		return nil, err
 	}
-	s := &sink{dir: o.dir, now: o.now, secrets: o.secrets, counted: o.count != nil, server: o.metrics.ServerCounts, journal: journal, encoder: export.NewRecordEncoder(o.records),
+	s := &sink{dir: o.dir, now: o.now, secrets: o.secrets, hideBodies: o.hideBodies, counted: o.count != nil, server: o.metrics.ServerCounts, journal: journal, encoder: export.NewRecordEncoder(o.records),
 		records: o.dir.Append(o.dir.Names.Records), censored: o.dir.Append(o.dir.Names.Censored)}
 	for range o.phases {
 		s.byPhase = append(s.byPhase, metrics.NewAccumulator(o.metrics))
@@ -126,6 +130,9 @@ func openSink(o sinkOptions, journal *os.File) (*sink, error) {
 
 // Issued implements loadgen.Sink.
 func (s *sink) Issued(st loadgen.Stream, seq int64, sess *loadgen.Session, body []byte) {
+	if s.hideBodies {
+		body = []byte(s.secrets.String(string(body)))
+	}
 	s.inputs.add(st, seq, sess.ID, body)
 }
 
@@ -133,6 +140,7 @@ func (s *sink) Issued(st loadgen.Stream, seq int64, sess *loadgen.Session, body 
 func (s *sink) Finished(f *loadgen.Finished) {
 	if e := f.Record.Err; e != nil {
 		e.Type, e.Message = s.secrets.String(e.Type), s.secrets.String(e.Message) // a type may be the server's reason phrase
+		f.Record.HTTP.Reason = s.secrets.String(f.Record.HTTP.Reason)
 		f.Record.ContextOverflow = endpoint.IsContextOverflow(e.Message)
 	}
 	s.collector.Finished(f)

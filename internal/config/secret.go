@@ -52,6 +52,9 @@ func (c *Config) Secrets() []string {
 	return secretFields(out, e.Extra)
 }
 
+// SecretBodies reports whether the bodies of requests hold secrets.
+func (e *Endpoint) SecretBodies() bool { return len(secretFields(nil, e.Extra)) > 0 }
+
 // secretsOf are the password and the secret query parameters of an address, as they are written and as they read.
 func secretsOf(address string) (out []string) {
 	if !strings.Contains(address, "://") && !strings.HasPrefix(address, "/") {
@@ -85,7 +88,11 @@ func secretsOf(address string) (out []string) {
 func secretFields(out []string, m Map) []string {
 	for _, kv := range m {
 		if sensitiveParam(kv.Key) {
-			out = append(out, fmt.Sprint(kv.Value))
+			text := fmt.Sprint(kv.Value)
+			out = append(out, text)
+			if written, err := kv.JSON(); err == nil && strings.Trim(string(written), `"`) != text {
+				out = append(out, strings.Trim(string(written), `"`))
+			}
 		} else {
 			out = secretItems(out, kv.Value)
 		}
