@@ -14,7 +14,8 @@ import (
 const (
 	MaxEvent     = 64 << 20 // one event of a stream, and a whole answer that is not a stream
 	MaxErrorText = 4096     // an error's message
-	maxErrorBody = 64 << 10 // what is read of an error's body to make the message
+	maxErrorBody = 64 << 10 // what is kept of an error's body to make the message
+	maxErrorRead = 8 << 20  // what is read of it; of one without an end the connection is given up
 	maxSniff     = 64 << 10 // the blank lines before an answer's kind must be clear; after them it is no stream
 	maxReason    = 128      // a reason phrase: it becomes an error's type
 	firstChunks  = 256      // what a call has room for before its first answer; more where its answers turn out longer, and for good
@@ -142,6 +143,9 @@ func (c *Call) Data(p []byte, s Stamp, last bool) error {
 	case modeError:
 		if room := maxErrorBody - len(in.body); room > 0 {
 			in.body = append(in.body, p[:min(room, len(p))]...)
+		}
+		if f.Received > maxErrorRead {
+			return c.refused()
 		}
 		return nil
 	case modeWhole:
@@ -328,7 +332,7 @@ func (c *Call) verdict(err *Error) *Error {
 	case err != nil:
 		return err
 	case f.Status < 200 || f.Status > 299:
-		return &Error{Code: f.Status, Type: f.Reason, Message: Bound(strings.ToValidUTF8(string(in.body), "\uFFFD"))}
+		return c.refused()
 	case in.failed != nil:
 		return in.failed
 	case len(c.Chunks) == 0 && f.Events == 0 && len(in.body) == 0:
@@ -341,6 +345,11 @@ func (c *Call) verdict(err *Error) *Error {
 			"The stream was cut: it ended after %d content chunks without finish_reason and without [DONE]", len(c.Chunks))}
 	}
 	return nil
+}
+
+// refused is the error of an answer whose status says that it is one.
+func (c *Call) refused() *Error {
+	return &Error{Code: c.Facts.Status, Type: c.Facts.Reason, Message: Bound(strings.ToValidUTF8(string(c.intake.body), "\uFFFD"))}
 }
 
 // bounded is the stamp's arrival time. A kernel stamp outside the request's own monotonic bounds (the wall clock was stepped) falls back to
