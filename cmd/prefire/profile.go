@@ -241,7 +241,7 @@ func (b *bench) execute() (*outcome, error) {
 		return nil, errors.Join(err, transport.Close(context.Background()))
 	}
 	b.state = transport.Health
-	b.view = newView(&view{phases: b.cfg.Phases, prog: b.prog, now: b.clock.Now, out: b.stderr, prefix: b.name() + ": ",
+	b.view = newView(&view{phases: b.cfg.Phases, prog: b.prog, now: b.clock.Now, out: b.stderr, line: b.cfg.StatsInterval, prefix: b.name() + ": ",
 		live:   func(phase int) metrics.Live { return b.sink.byPhase[phase].Live() },
 		screen: b.screen(), keys: b.interrupt, environ: b.environ}, b.ui, b.cfg.Verbose > 0)
 	b.control = newControls(b)

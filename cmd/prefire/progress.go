@@ -34,6 +34,8 @@ type view struct {
 	out    io.Writer // stderr
 	prefix string    // of a plain line
 	told   bool      // each stage's end is told in a line
+	// line is the time between plain lines; 0 = none are printed, nil = plainLine.
+	line *time.Duration
 
 	dash *dashboard.Dashboard // nil = not asked for
 	// screen is what the dashboard shows, keys where its Ctrl-C goes, environ the process's environment.
@@ -65,7 +67,13 @@ func newView(v *view, ui string, verbose bool) *view {
 		v.add(prewarmStage)
 		v.done.Go(func() { v.every(redraw, v.step) })
 	default:
-		v.done.Go(func() { v.every(plainLine, func() { v.say(v.status()) }) })
+		every := plainLine
+		if v.line != nil {
+			every = *v.line
+		}
+		if every > 0 {
+			v.done.Go(func() { v.every(every, func() { v.say(v.status()) }) })
+		}
 	}
 	return v
 }

@@ -36,6 +36,8 @@ type Config struct {
 	Seed        *uint64 // nil = drawn from the system
 	UI          string  // dashboard | simple | none | "" = not given: the caller decides by its terminal, and tells Settle
 	Verbose     int     // 0, 1 = -v, 2 = -vv
+	// StatsInterval is the time between lines of progress where there is no terminal: 0 = none are printed, nil = the display's own.
+	StatsInterval *time.Duration
 
 	// CountTemplate: the input length counts what the server's chat template adds.
 	CountTemplate bool

@@ -145,7 +145,11 @@ func (d *decoder) benchmark(n *node) *draft {
 		out.tokenizer, out.revision, out.dataset.prompts.template = t.text("name"), t.text("revision"), t.truth("apply_chat_template")
 	}
 	if v, where, ok := s.value("runtime"); ok {
-		out.ui = d.section(v, where, runtimeKeys()).choice("ui", choicesUI(), nil)
+		r := d.section(v, where, runtimeKeys())
+		out.ui = r.choice("ui", choicesUI(), nil)
+		if v, where, ok := r.value("stats_interval"); ok {
+			out.interval = r.number(v, where, between(0, maxStatsInterval))
+		}
 	}
 	// The accepted forms of these say that they are off, or, of GPU telemetry, that it is as where the section is not written.
 	for _, e := range n.entries {

@@ -42,6 +42,7 @@ type draft struct {
 	prefix    opt[string]
 	seed      opt[int64] // of the envelope or the flag
 	ui        opt[string]
+	interval  opt[float64] // of the lines of progress, in s
 	verbose   int
 	noGPU     bool
 	noStop    bool // none was given

@@ -28,8 +28,12 @@ func (d *draft) echo(c *Config) Map {
 	if flagsOnly {
 		m = append(m, KeyValue{"otel", Map{}}, KeyValue{"mlflow", Map{}}, KeyValue{"wandb", Map{}})
 	}
+	var runtime Map
 	if c.UI != "" {
-		m = append(m, KeyValue{"runtime", Map{{"ui", c.UI}}})
+		runtime = Map{{"ui", c.UI}}
+	}
+	if runtime = put(runtime, "stats_interval", d.interval); len(runtime) > 0 {
+		m = append(m, KeyValue{"runtime", runtime})
 	}
 	if d.verbose > 0 {
 		level := "DEBUG"
@@ -193,6 +197,8 @@ func (c *Config) Settle(dir, ui string) {
 	}
 	if c.UI != ui {
 		c.UI = ui
-		c.Input = c.Input.set("runtime", Map{{"ui", ui}})
+		runtime, _ := c.Input.Get("runtime")
+		m, _ := runtime.(Map)
+		c.Input = c.Input.set("runtime", m.set("ui", ui))
 	}
 }

@@ -58,6 +58,9 @@ const maxSessions = 1_000_000
 // maxSeconds bounds durations: a time.Duration ends at 292 years.
 const maxSeconds = 1e9
 
+// maxStatsInterval is aiperf's, in s.
+const maxStatsInterval = 1000
+
 // Bound is the range of a number.
 type Bound struct {
 	Low  float64

@@ -97,6 +97,7 @@ func (all *flags) apply(d *draft) error {
 	replace(&d.dir, all.text("artifact_directory"))
 	replace(&d.prefix, all.text("profile_export_prefix"))
 	replace(&d.ui, all.choice("ui_type"))
+	replace(&d.interval, all.seconds("stats_interval"))
 	replace(&d.seed, all.whole("random_seed"))
 	// --random-seed is the seed of the dataset too.
 	replace(&d.dataset.seed, all.whole("random_seed"))

@@ -54,6 +54,8 @@ func TestArguments(t *testing.T) {
 			c.Endpoint.Streaming, c.Endpoint.LegacyMaxTokens = true, true
 		}},
 		{"case-blind choices", "--ui|NONE|--endpoint-type|Chat", func(c *Config) { c.UI = "none" }},
+		{"an interval of lines", "--stats-interval|2.5", func(c *Config) { every := 2500 * time.Millisecond; c.StatsInterval = &every }},
+		{"no lines", "--stats_interval=0", func(c *Config) { c.StatsInterval = new(time.Duration) }},
 		{"-vv", "-vv|--ui|none", func(c *Config) { c.Verbose, c.UI = 2, "simple" }},
 		{"one item of a list is a scalar", "--concurrency|4,", func(c *Config) {
 			c.Phases[0].Concurrency, c.Artifacts.Dir = 4, "artifacts/m-openai-chat-concurrency4"

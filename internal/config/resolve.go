@@ -40,6 +40,10 @@ func (d *draft) resolve() (*Config, error) {
 	if d.verbose > 0 {
 		c.UI = "simple"
 	}
+	if d.interval.ok {
+		every := duration(d.interval.v)
+		c.StatsInterval = &every
+	}
 	if c.IncludeCold {
 		if d.prewarm.ok && d.prewarm.v {
 			r.problem(d.prewarm.from, "--include-cold measures cold requests, so it cannot be combined with --prewarm. Drop one of them.")

@@ -224,11 +224,11 @@ func tokenizerKeys() keys {
 func runtimeKeys() keys {
 	const workers = "prefire runs its load in one process and has no workers"
 	return keys{
-		known: []string{"ui"},
+		known: []string{"ui", "stats_interval"},
 		idle: map[string]string{
 			"workers": workers, "workers_min": workers, "workers_per_pod": workers, "record_processors": workers,
 			"record_processors_per_pod": workers, "communication": "prefire has no ZMQ services",
-			"service_run_type": workers, "stats_interval": "prefire sets the interval of its progress display itself",
+			"service_run_type": workers,
 		},
 		later: map[string][]string{"api_port": nil, "api_host": nil, "dataset_api_base_url": nil},
 	}

@@ -197,6 +197,9 @@ func supportedFlags() []Flag {
 			Help: "Say more on stderr; the progress display becomes --ui simple."},
 		{Field: "extra_verbose", Names: []string{"--extra-verbose", "-vv"}, Group: gService, Kind: Bool, Default: "false",
 			Help: "Say still more on stderr; the progress display becomes --ui simple."},
+		{Field: "stats_interval", Names: []string{"--stats-interval"}, Group: gService, Kind: Duration, Bound: between(0, maxStatsInterval),
+			Help: "Seconds between the lines of --ui simple where the output is no terminal; 0: no such lines. Not given: 5. A bar and a dashboard show " +
+				"the run all the time."},
 		{Field: "no_server_metrics", Names: []string{"--no-server-metrics"}, Group: gServerMetrics, Kind: Bool, Default: "false",
 			Help: "Do not collect the server's metrics. This version never does."},
 		{Field: "no_gpu_telemetry", Names: []string{"--no-gpu-telemetry"}, Group: gGPU, Kind: Bool, Default: "false",

@@ -163,7 +163,6 @@ func aiperfRest() []Flag {
 			"--record-processor-service-count", "--record-processors"),
 		refused("api_port", gService, neverAPI, "--api-port"),
 		refused("api_host", gService, neverAPI, "--api-host"),
-		idle("stats_interval", gService, "prefire sets the interval of its progress display itself", "--stats-interval"),
 		idle("workers_max", gWorkers, "prefire runs its load in one process and has no workers", "--workers-max", "--max-workers"),
 		idle("zmq_tcp_host", gZMQ, "prefire has no ZMQ services", "--zmq-host"),
 		idle("zmq_ipc_path", gZMQ, "prefire has no ZMQ services", "--zmq-ipc-path"),
