@@ -107,7 +107,11 @@ func newSink(o sinkOptions) (*sink, error) {
 
 // openSink is newSink over a journal that is there already, which it closes where it fails.
 func openSink(o sinkOptions, journal *os.File) (*sink, error) {
-	if err := o.dir.Prepare(); err != nil {
+	err := o.dir.Prepare()
+	if err == nil {
+		err = o.dir.FS.Remove(filepath.Join(o.dir.Path, reportFile)) // an earlier run's
+	}
+	if err != nil {
 		_ = journal.Close()
 		return nil, err
 	}
