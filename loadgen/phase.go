@@ -21,6 +21,8 @@ type phase struct {
 	start  int64
 	issue  context.Context // done when sending has ended
 	end    context.CancelFunc
+	repeat context.Context // done when nothing is to be sent again: time is up, the user's stop, too many failures
+	last   context.CancelFunc
 	cut    atomic.Bool
 	why    wire.Cause // valid once cut is set
 	gauge  gauge
@@ -52,6 +54,7 @@ func (r *run) begin(ctx context.Context, index int) *phase {
 	ph := &phase{run: r, Phase: r.plan.Phases[index], index: index, turnstile: make(chan struct{}, 1)}
 	ph.stream = Stream{Kind: ph.Kind, Phase: index}
 	ph.issue, ph.end = context.WithCancel(ctx)
+	ph.repeat, ph.last = context.WithCancel(ctx)
 	ph.start = r.Clock.Now()
 	ph.gauge.begin(ph.start)
 	ph.ledger = newLedger(ph.start)
@@ -100,6 +103,7 @@ func (ph *phase) limit(l *limiter, limit int, ramp Ramp, p purpose) {
 // finish waits until the last request has returned.
 func (ph *phase) finish() (PhaseSummary, error) {
 	defer ph.end()
+	defer ph.last()
 	if ph.Arrivals.Mode != Closed {
 		ph.sending.Wait()
 	}
@@ -159,6 +163,7 @@ func (ph *phase) watch(ctx context.Context) {
 }
 
 func (ph *phase) endSending() {
+	ph.last()
 	ph.mu.Lock()
 	defer ph.mu.Unlock()
 	ph.stopSending(ph.Clock.Now())
@@ -184,6 +189,7 @@ func (ph *phase) progress(f func(p *Progress)) {
 
 // cutAll cancels every request in flight. A worker that starts one at this moment sees cut and cancels it itself.
 func (ph *phase) cutAll(why wire.Cause) {
+	ph.last()
 	ph.mu.Lock()
 	if !ph.cut.Load() {
 		ph.why = why

@@ -18,7 +18,9 @@ type Plan struct {
 	Phases  []Phase
 	Prewarm Prewarm
 	Timeout time.Duration // of one request, from the moment it is ready; 0 = none
-	Keep    wire.Keep     // KeepText where output tokens are counted by the client
+	// Retries is how often a request that was answered 429 is sent again, after the time that the answer's Retry-After asks for.
+	Retries int
+	Keep    wire.Keep // KeepText where output tokens are counted by the client
 	// Streams is how many sessions share one HTTP/2 connection.
 	Streams int
 	// Reuse is what becomes of connections between requests. All but Pooled are for HTTP/1.1.

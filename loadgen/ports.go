@@ -87,6 +87,13 @@ type Endpoint interface {
 	Streaming() bool
 }
 
+// Amender is an endpoint that can do without a part of its bodies that not all servers know.
+type Amender interface {
+	// Amend is told of a refused request: its body, the status and the server's words. It appends the body as it can be sent again, or reports
+	// false where that would not help.
+	Amend(dst, body []byte, status int, text string) ([]byte, bool)
+}
+
 // Finished is a request that ended, as the engine hands it over. Everything in it is valid only during the call of Sink.Finished, but for
 // Record's strings and slices, which the sink may keep.
 type Finished struct {

@@ -293,6 +293,13 @@ func (r *run) infer(ctx context.Context, t *Target, model string) (inf Inference
 	if err := r.do(ctx, c); err != nil {
 		return inf, 0, err
 	}
+	if a, ok := r.Endpoint.(Amender); ok && c.Facts.Err != nil && turn.Raw == nil {
+		if c.Body, ok = a.Amend(nil, body, c.Facts.Status, c.Facts.Err.Message); ok {
+			if err := r.do(ctx, c); err != nil {
+				return inf, 0, err
+			}
+		}
+	}
 	var rec metrics.Record
 	fill(&rec, c)
 	inf = Inference{Latency: rec.End - rec.Start, Input: turn.Input, Cold: rec.Cold, Err: rec.Err}

@@ -22,6 +22,8 @@ type worker struct {
 	target   int             // of its session
 	ended    int64           // end of its session's turn before
 	body     []byte
+	spare    []byte // the body before it was amended
+	raw      bool   // the body is the user's own
 	bodyErr  error
 	header   []wire.Field
 	out      []byte
@@ -250,6 +252,7 @@ func (w *worker) prepare(sess *Session, i int, id string, history []Message) {
 		r.RequestedOSL = metrics.Known(int64(turn.MaxTokens))
 	}
 	w.header = ph.Header(w.header[:0], r.RequestID, r.CorrelationID)
+	w.raw = turn.Raw != nil
 	body, err := ph.Endpoint.AppendBody(w.body[:0], turn, history)
 	if w.bodyErr = err; err == nil {
 		w.body = body
@@ -304,33 +307,25 @@ func (w *worker) exchange() {
 	}
 	unproven := !ph.warm[w.target].Load()
 	w.prefills = true
-	began := ph.Clock.Now()
-	ph.gauge.add(began, 1)
 	ph.Progress.InFlight.Add(1)
-	if !w.holds {
-		ph.ahead.up(w.target)
-	}
-	w.gen.Store(ph.Transport.Start(c))
-	if ph.cut.Load() {
-		ph.Transport.Cancel(c, w.gen.Load(), ph.why)
-	}
-	<-w.done
-	if w.holds = c.Lease == wire.Held && c.Facts.Err == nil; !w.holds {
-		ph.ahead.down(w.target)
+	w.send()
+	first, cold, attempts := c.Facts, c.Facts.Cold, attempted(&c.Facts)
+	for sent := 1; w.again(sent, &cold); sent++ {
+		w.send()
+		cold |= c.Facts.Cold
+		attempts += attempted(&c.Facts)
 	}
 	if w.prefills {
 		ph.run.prefill.release()
 	}
 	ph.Progress.InFlight.Add(-1)
-	ended := ph.Clock.Now()
-	ph.gauge.add(ended, -1)
-	if f := &c.Facts; f.FirstWrite == 0 {
-		ph.gauge.wait(began, ended)
-	} else {
-		ph.gauge.wait(began, f.FirstWrite)
-		ph.gauge.wait(f.EndAt, ended)
-	}
 	fill(r, c)
+	if attempts > 1 {
+		r.Attempts = attempts
+	}
+	if c.Facts.Ready != first.Ready { // its clock runs since it was sent first
+		r.Ready, r.Start, r.Cold = first.Ready, start(&first), metrics.Cold(cold)
+	}
 	if unproven {
 		r.Cold |= metrics.ColdFirstInference
 	}
@@ -352,6 +347,32 @@ func (w *worker) exchange() {
 		w.out, w.reason = out, reason
 	}
 	w.hand(out, reason)
+}
+
+// send gives the call to the transport and waits for its end.
+func (w *worker) send() {
+	ph, c := w.ph, &w.call
+	began := ph.Clock.Now()
+	ph.gauge.add(began, 1)
+	if !w.holds {
+		ph.ahead.up(w.target)
+	}
+	w.gen.Store(ph.Transport.Start(c))
+	if ph.cut.Load() {
+		ph.Transport.Cancel(c, w.gen.Load(), ph.why)
+	}
+	<-w.done
+	if w.holds = c.Lease == wire.Held && c.Facts.Err == nil; !w.holds {
+		ph.ahead.down(w.target)
+	}
+	ended := ph.Clock.Now()
+	ph.gauge.add(ended, -1)
+	if f := &c.Facts; f.FirstWrite == 0 {
+		ph.gauge.wait(began, ended)
+	} else {
+		ph.gauge.wait(began, f.FirstWrite)
+		ph.gauge.wait(f.EndAt, ended)
+	}
 }
 
 func (w *worker) hand(out, reason []byte) {

@@ -140,7 +140,8 @@ type Record struct {
 	HTTP        HTTP
 	Cold        Cold
 	Err         *Error
-	Cancelled   bool // cut deliberately, by plan
+	Attempts    int32 // how often it was sent, where that is more than once
+	Cancelled   bool  // cut deliberately, by plan
 	CancelledAt int64
 	Censored    bool // cut by the end of the grace or by the user
 	// ContextOverflow says that the server refused the request because its context is too small.

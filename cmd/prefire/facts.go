@@ -41,6 +41,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		{Key: "prewarm", Value: b.prewarmFacts(sum)},
 		{Key: "cold", Value: coldFacts(cold)},
 		{Key: "prompts", Value: b.promptFacts(prompts)},
+		{Key: "sent_again", Value: b.sink.again.facts()},
 		{Key: "statistics", Value: statisticsFacts(r)},
 		{Key: "client", Value: b.clientFacts(client, verdicts)},
 	}
@@ -312,6 +313,12 @@ func (b *bench) notices(c metrics.Counts, cold metrics.ColdReport, verdicts []ve
 	}
 	if n := b.health.StampFell; n > 0 {
 		out = append(out, fmt.Sprintf("%d arrival stamps lay outside their requests' own times and were replaced by the time of reading: the wall clock was set during the run", n))
+	}
+	if n := b.sink.again; n.requests > 0 && b.cfg.Retries > 0 {
+		out = append(out, fmt.Sprintf("%d requests were sent again, %d times in all, after 429 or a connection that had closed; their times count from the first send", n.requests, n.sends))
+	}
+	if b.load.api.Amended() {
+		out = append(out, "the server refused stream_options: from then on requests were sent without it, so there is no usage, and what counts tokens by the server is absent")
 	}
 	if c.Censored > 0 {
 		out = append(out, fmt.Sprintf("%d requests were cut while they ran; they are in %s and in no metric", c.Censored, b.dir.Names.Censored))

@@ -182,7 +182,7 @@ func fields(headers []config.KeyValue) []wire.Field {
 }
 
 func makePlan(cfg *config.Config, seed uint64, header *endpoint.Header, longest lengths, way *reach.Way) (loadgen.Plan, error) {
-	p := loadgen.Plan{Seed: seed, Timeout: cfg.Endpoint.Timeout, Keep: wire.KeepText, Streams: cfg.StreamsPerConn, FirstUsage: cfg.Endpoint.PerChunkUsage,
+	p := loadgen.Plan{Seed: seed, Timeout: cfg.Endpoint.Timeout, Retries: cfg.Retries, Keep: wire.KeepText, Streams: cfg.StreamsPerConn, FirstUsage: cfg.Endpoint.PerChunkUsage,
 		Reuse: map[string]loadgen.Reuse{"pooled": loadgen.Pooled, "sticky-user-sessions": loadgen.Sticky, "never": loadgen.Never}[cfg.Endpoint.Reuse]}
 	kind := endpoint.Type(cfg.Endpoint.Type)
 	if cfg.Endpoint.ServerCounts || !kind.HasTokens() { // where answers are the history of later turns, the engine keeps them all the same

@@ -46,6 +46,7 @@ type sink struct {
 	flushed  int64
 	byPhase  []*metrics.Accumulator
 	gap      promptGap
+	again    sentAgain
 	// misjudged are the answers whose first chunk cannot hold as many tokens as the server said.
 	misjudged int64
 }
@@ -153,6 +154,7 @@ func (s *sink) Finished(f *loadgen.Finished) {
 // emit takes the counted records one at a time.
 func (s *sink) emit(r *metrics.Record) error {
 	s.gap.add(r)
+	s.again.add(r)
 	switch {
 	case s.server:
 		r.UseServerCounts()
@@ -201,4 +203,21 @@ func (s *sink) abandon() error {
 // forget takes away the journal, once all it holds is in the run's files, and what was noted of the run for it.
 func (s *sink) forget() error {
 	return errors.Join(s.journal.Close(), os.Remove(s.journal.Name()), os.Remove(filepath.Join(s.dir.Path, noteFile)))
+}
+
+// sentAgain counts the measured requests that were sent more than once.
+type sentAgain struct{ requests, sends int64 }
+
+func (a *sentAgain) add(r *metrics.Record) {
+	if r.Kind == metrics.Profiling && r.Attempts > 1 {
+		a.requests++
+		a.sends += int64(r.Attempts) - 1
+	}
+}
+
+func (a sentAgain) facts() any {
+	if a.requests == 0 {
+		return nil
+	}
+	return export.Object{{Key: "requests", Value: a.requests}, {Key: "sends", Value: a.sends}}
 }

@@ -53,6 +53,7 @@ type draft struct {
 	includeCold    opt[bool]
 	report         opt[bool]
 	streamsPerConn opt[int64]
+	retries        opt[int64]
 
 	notices []string
 

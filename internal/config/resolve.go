@@ -29,6 +29,7 @@ func (d *draft) resolve() (*Config, error) {
 		UI: d.ui.v, Verbose: d.verbose,
 		Client: d.client.or("auto"), Prewarm: d.prewarm.or(true), IncludeCold: d.includeCold.v, Report: d.report.v,
 		StreamsPerConn: int(min(d.streamsPerConn.or(defaultStreams), 1<<31-1)),
+		Retries:        int(d.retries.or(0)),
 	}
 	c.Models = d.models.names()
 	c.ModelStrategy, c.ModelWeights = r.resolveModels(&d.models)

@@ -74,6 +74,9 @@ func ownFlags() []Flag {
 		{Field: "streams_per_connection", Names: []string{"--streams-per-connection"}, Group: gPrefire, Kind: Int, Bound: atLeast(1),
 			Default: "16",
 			Help:    "HTTP/2: how many requests share one connection at most, within what the server allows."},
+		{Field: "retry_429", Names: []string{"--retry-429"}, Group: gPrefire, Kind: Int, Bound: between(0, 100), Default: "0",
+			Help: "Send a request that was answered 429 again, at most so many times, after the time that its Retry-After asks for (1 s, 2 s, 4 s, … " +
+				"where it asks for none). Its times count from the first send. 0: a 429 is a failure."},
 		{Field: "report", Names: []string{"--report"}, Group: gPrefire, Kind: Bool, Default: "false",
 			Help: "After the run, make report.html in the artifact folder: one page with verdicts and plots, as prefire report does."},
 	}

@@ -38,8 +38,8 @@ type field struct {
 }
 
 // compile lays the fields out in the order in which aiperf's dict has them: a replaced field keeps its place. tools and extra are those of
-// one turn, which stand above the endpoint's.
-func (e *Endpoint) compile(limited bool, tools []byte, extra []loadgen.Field) template {
+// one turn, which stand above the endpoint's; ask says that a stream's usage is asked for.
+func (e *Endpoint) compile(limited bool, tools []byte, extra []loadgen.Field, ask bool) template {
 	fields := slices.Clone(e.fields)
 	if tools != nil {
 		fields = append(fields, field{key: "tools", value: tools})
@@ -53,7 +53,7 @@ func (e *Endpoint) compile(limited bool, tools []byte, extra []loadgen.Field) te
 	for _, p := range extra {
 		fields = set(fields, p.Key, p.JSON)
 	}
-	if e.kind.HasTokens() && slices.ContainsFunc(fields, func(f field) bool { return f.key == "stream" && truthy(f.value) }) {
+	if ask && e.kind.HasTokens() && slices.ContainsFunc(fields, func(f field) bool { return f.key == "stream" && truthy(f.value) }) {
 		fields = askForUsage(fields, e.perChunk)
 	}
 	var t template
@@ -136,12 +136,16 @@ func (e *Endpoint) AppendBody(dst []byte, t *loadgen.Turn, history []loadgen.Mes
 	} else if countTexts(t.Messages) == 0 {
 		return dst, errNoText
 	}
-	body := e.open
+	amended := e.amended.Load()
+	body, limited := e.open, e.limited
+	if amended {
+		body, limited = e.plain.open, e.plain.limited
+	}
 	switch {
 	case len(t.Extra) > 0 || t.Tools != nil:
-		body = e.compile(t.MaxTokens > 0, t.Tools, t.Extra)
+		body = e.compile(t.MaxTokens > 0, t.Tools, t.Extra, !amended)
 	case t.MaxTokens > 0:
-		body = e.limited
+		body = limited
 	}
 	dst = slices.Grow(dst, body.size()+len(e.model)+textSize(history)+textSize(t.Messages))
 	for _, p := range body {

@@ -1,10 +1,11 @@
 // Package endpoint makes request bodies and headers, and reads answers, for each type of inference endpoint. It opens nothing, and what it
-// gives for one request does not depend on any other.
+// gives for one request depends on no other, but where a server has refused a part of the body ([Endpoint.Amend]).
 package endpoint
 
 import (
 	"fmt"
 	"strconv"
+	"sync/atomic"
 
 	"prefire/internal/orjson"
 	"prefire/loadgen"
@@ -65,8 +66,11 @@ type Endpoint struct {
 	model     string
 	limited   template // of a turn with an output limit
 	open      template // of a turn without one
-	fields    []field  // before the limit
-	limit     string   // name of the output limit; "" = there is none
+	asked     []byte   // what the bodies have to be sent the usage; nil = nothing of ours
+	plain     struct{ limited, open template }
+	amended   atomic.Bool
+	fields    []field // before the limit
+	limit     string  // name of the output limit; "" = there is none
 	extra     []Pair
 }
 
@@ -105,7 +109,9 @@ func New(o Options) (*Endpoint, error) {
 	default:
 		return nil, fmt.Errorf("%q is no type of endpoint", o.Type)
 	}
-	e.limited, e.open = e.compile(true, nil, nil), e.compile(false, nil, nil)
+	e.limited, e.open = e.compile(true, nil, nil, true), e.compile(false, nil, nil, true)
+	e.plain.limited, e.plain.open = e.compile(true, nil, nil, false), e.compile(false, nil, nil, false)
+	e.asked = e.askedByUs()
 	return e, nil
 }
 

@@ -243,6 +243,9 @@ func (e *RecordEncoder) facts(dst []byte, r *metrics.Record) []byte {
 	if r.Valid() && r.Start != 0 && r.End > r.Start {
 		dst = millis(dst, `"stream_end_ms":`, r.End-r.Start)
 	}
+	if r.Attempts > 1 {
+		dst = number(dst, `"attempts":`, int64(r.Attempts))
+	}
 	if r.Truncated {
 		dst = append(dst, `"truncated":true,`...)
 	}

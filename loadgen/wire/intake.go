@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -110,6 +111,10 @@ func (c *Call) Data(p []byte, s Stamp, last bool) error {
 		return nil
 	}
 	f, in := &c.Facts, &c.intake
+	if in.mode != modeError && f.Encoding != "" && !strings.EqualFold(f.Encoding, "identity") {
+		return &Error{Type: "ClientPayloadError", Message: fmt.Sprintf("the answer is compressed (Content-Encoding: %s), which the request did not allow: "+
+			"its tokens would come later than they were made; switch compression off in the server, or in the proxy before it", cut(f.Encoding, maxReason))}
+	}
 	at := c.bounded(&s)
 	if f.FirstByte == 0 {
 		f.FirstByte = at
@@ -339,7 +344,7 @@ func (c *Call) verdict(err *Error) *Error {
 		return &Error{Type: "InvalidInferenceResultError", Message: "No responses were received from the server"}
 	case len(c.Chunks) == 0:
 		return &Error{Type: "InvalidInferenceResultError", Message: "No responses with actual content were received from the server " +
-			"(only usage/metadata, null/empty data, or [DONE] markers)"}
+			"(only usage/metadata, null/empty data, or [DONE] markers)" + c.instead()}
 	case in.mode == modeStream && !f.SawDone && f.Finish == FinishNone:
 		return &Error{Type: "InvalidInferenceResultError", Message: fmt.Sprintf(
 			"The stream was cut: it ended after %d content chunks without finish_reason and without [DONE]", len(c.Chunks))}
@@ -350,6 +355,22 @@ func (c *Call) verdict(err *Error) *Error {
 // refused is the error of an answer whose status says that it is one.
 func (c *Call) refused() *Error {
 	return &Error{Code: c.Facts.Status, Type: c.Facts.Reason, Message: Bound(strings.ToValidUTF8(string(c.intake.body), "\uFFFD"))}
+}
+
+// shown is how much of an answer that makes no sense an error shows, in bytes.
+const shown = 200
+
+// instead says what came in the place of an answer; "" where it was nothing that makes no sense.
+func (c *Call) instead() string {
+	f, in := &c.Facts, &c.intake
+	switch {
+	case f.Malformed == 0:
+		return ""
+	case in.mode == modeStream:
+		return fmt.Sprintf("; %d events of its stream were no answer", f.Malformed)
+	}
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(in.body[:min(len(in.body), shown)]), "\uFFFD")), " ")
+	return Bound(fmt.Sprintf("; the body, which calls itself %s, is no answer and begins with: %s", cmp.Or(cut(f.ContentType, maxReason), "nothing"), text))
 }
 
 // bounded is the stamp's arrival time. A kernel stamp outside the request's own monotonic bounds (the wall clock was stepped) falls back to

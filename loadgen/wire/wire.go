@@ -196,12 +196,14 @@ type Facts struct {
 	Status      int
 	Reason      string // reason phrase; on HTTP/2 the standard text
 	ContentType string
-	Sent        int64 // body bytes
-	Received    int64 // body bytes
-	Reads       int32 // reads that brought body bytes
-	Events      int32 // events of the stream, [DONE] counted
-	SharedReads int32 // content events that shared a read with one before them
-	StampsFell  int32 // kernel stamps outside the request's own bounds
+	Encoding    string // Content-Encoding; set before Call.Head
+	RetryAfter  string // as the server wrote it
+	Sent        int64  // body bytes
+	Received    int64  // body bytes
+	Reads       int32  // reads that brought body bytes
+	Events      int32  // events of the stream, [DONE] counted
+	SharedReads int32  // content events that shared a read with one before them
+	StampsFell  int32  // kernel stamps outside the request's own bounds
 	Finish      FinishReason
 	SawDone     bool // [DONE]
 	Malformed   int32

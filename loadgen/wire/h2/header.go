@@ -99,6 +99,8 @@ func must(err error) {
 type answer struct {
 	status      int
 	contentType string
+	encoding    string
+	retryAfter  string
 	length      int64 // Content-Length, or -1
 }
 
@@ -114,6 +116,10 @@ func readAnswer(f *http2.MetaHeadersFrame) (a answer, wrong string) {
 		switch h.Name {
 		case "content-type":
 			a.contentType = h.Value
+		case "content-encoding":
+			a.encoding = h.Value
+		case "retry-after":
+			a.retryAfter = h.Value
 		case "content-length":
 			n, err := strconv.ParseUint(h.Value, 10, 63)
 			if err != nil || (a.length >= 0 && a.length != int64(n)) {

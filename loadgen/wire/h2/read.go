@@ -264,7 +264,8 @@ func (c *Conn) headers(f *http2.MetaHeadersFrame) error {
 	st.feed.Lock()
 	if !st.over {
 		st.headed, st.want = true, a.length
-		st.call.Facts.FirstWrite = firstWrite
+		f := &st.call.Facts
+		f.FirstWrite, f.Encoding, f.RetryAfter = firstWrite, a.encoding, a.retryAfter
 		st.call.Head(a.status, "", a.contentType, s)
 	}
 	st.release()

@@ -34,11 +34,12 @@ type Response struct {
 
 	status            int
 	reason, mediaType string
-	older             bool // HTTP/1.0
-	typed             bool // this head has a Content-Type
-	closes, keeps     bool // tokens of Connection
-	codings           int  // Transfer-Encoding fields
-	chunks            bool // the only one is chunked
+	encoding, later   string // of this head: Content-Encoding and Retry-After
+	older             bool   // HTTP/1.0
+	typed             bool   // this head has a Content-Type
+	closes, keeps     bool   // tokens of Connection
+	codings           int    // Transfer-Encoding fields
+	chunks            bool   // the only one is chunked
 	length            int64
 
 	left int64 // of the body, where its length is known
@@ -64,11 +65,18 @@ func (r *Response) Begin(method string) {
 
 func (r *Response) beginHead() {
 	r.state, r.line = inStatus, r.line[:0]
+	r.encoding, r.later = "", ""
 	r.older, r.typed, r.closes, r.keeps, r.codings, r.chunks, r.length = false, false, false, false, 0, false, -1
 }
 
 // Came reports whether a byte of the answer has come.
 func (r *Response) Came() bool { return r.came }
+
+// Encoding is the Content-Encoding of the answer's head, from its Sink's Head on; "" = none.
+func (r *Response) Encoding() string { return r.encoding }
+
+// RetryAfter is the answer's Retry-After, from its Sink's Head on; "" = none.
+func (r *Response) RetryAfter() string { return r.later }
 
 // KeepAlive reports, after the whole answer has come, whether the connection may carry another request. Bytes behind the answer forbid it
 // too, which the caller sees by what Read leaves over.
@@ -253,6 +261,14 @@ func (r *Response) field(line []byte) error {
 	case len("Content-Type"):
 		if fold(name, "content-type") && !r.typed {
 			r.mediaType, r.typed = again(r.mediaType, value), true
+		}
+	case len("Retry-After"):
+		if fold(name, "retry-after") {
+			r.later = string(value)
+		}
+	case len("Content-Encoding"):
+		if fold(name, "content-encoding") {
+			r.encoding = string(value)
 		}
 	case len("Content-Length"):
 		if fold(name, "content-length") {

@@ -6,6 +6,7 @@ import (
 
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/h2"
+	"prefire/loadgen/wire/http1"
 	"prefire/loadgen/wire/pooling"
 )
 
@@ -75,7 +76,7 @@ func (r *request) run(c *conn) {
 	res := c.exchange(k, &outgoing{
 		method: method, path: path, target: r.pool.target, header: r.call.Header, body: r.call.Body,
 		sent: func(at int64) { r.planCancel(at) },
-	}, &callSink{r.call, c.src})
+	}, &callSink{r.call, c.src, &k.resp})
 	r.t.kits.Put(k)
 	f := &r.call.Facts
 	f.FirstWrite, f.LastWrite, f.Sent = c.src.FirstWrite(), res.lastWrite, res.sent
@@ -235,10 +236,12 @@ func (r *request) close(c *conn, reusable bool) {
 type callSink struct {
 	call *wire.Call
 	src  interface{ FirstWrite() int64 }
+	resp *http1.Response
 }
 
 func (s *callSink) Head(status int, reason, contentType string, st wire.Stamp) {
-	s.call.Facts.FirstWrite = s.src.FirstWrite()
+	f := &s.call.Facts
+	f.FirstWrite, f.Encoding, f.RetryAfter = s.src.FirstWrite(), s.resp.Encoding(), s.resp.RetryAfter()
 	s.call.Head(status, reason, contentType, st)
 }
 

@@ -295,6 +295,8 @@ func (c *conn) late() {
 // Head takes the head of the answer.
 func (c *conn) Head(status int, reason, mediaType string, s wire.Stamp) {
 	if c.req != nil {
+		f := &c.req.call.Facts
+		f.Encoding, f.RetryAfter = c.resp.Encoding(), c.resp.RetryAfter()
 		c.req.call.Head(status, reason, mediaType, s)
 		return
 	}
