@@ -29,7 +29,7 @@ func (x *exchange) inject(write func(*http2.Framer) error) error {
 	if x.stream == 0 {
 		return fmt.Errorf("the request has no X-Request-ID of its own by which its stream could be found")
 	}
-	x.conn.sent(x.r.Context(), x.stream, x.entry.Bytes)
+	x.handed()
 	var b bytes.Buffer
 	if err := write(http2.NewFramer(&b, nil)); err != nil {
 		return err
@@ -37,14 +37,18 @@ func (x *exchange) inject(write func(*http2.Framer) error) error {
 	return x.conn.insert(b.Bytes())
 }
 
+// handed waits until the kernel has what the answer has written so far.
+func (x *exchange) handed() {
+	if x.stream != 0 && len(x.entry.Writes) > 0 {
+		x.conn.sent(x.r.Context(), x.stream, x.entry.Bytes)
+	}
+}
+
 // insert writes frames at the next border between two frames.
 func (c *conn) insert(frames []byte) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	c.mu.Lock()
-	between := c.out.left == 0 && len(c.out.buf) == 0
-	c.mu.Unlock()
-	if !between {
+	if !c.between() {
 		c.waiting = append(c.waiting, frames...)
 		return nil
 	}

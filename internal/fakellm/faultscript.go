@@ -137,6 +137,7 @@ func scriptCut(f *Fault, s *script) {
 			x.event(WriteContent, x.s.clock.Now(), []byte(`data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":" ha`))
 		}
 		x.entry.Ended = EndedFault
+		x.handed()
 		switch f.how {
 		case "fin", "half-fin":
 			x.lose(false)

@@ -180,6 +180,9 @@ func (x *exchange) settle() {
 		return
 	}
 	defer x.conn.done(x.stream)
+	if x.entry.Bytes == 0 {
+		return
+	}
 	marks := x.conn.sent(x.r.Context(), x.stream, x.entry.Bytes)
 	for i := range x.entry.Writes {
 		if x.upTo[i] == 0 { // the head

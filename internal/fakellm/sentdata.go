@@ -57,8 +57,26 @@ func (d *sentData) feed(p []byte, at int64, held bool) {
 		}
 		d.buf, d.left = d.buf[:0], int(d.head.Length)
 		// A server's first frame is SETTINGS; an answer of HTTP/1.1 looks otherwise.
+		if d.head.Type == http2.FrameHeaders {
+			d.headers(at, held)
+		}
 		d.off = !d.begun && (d.head.Type != http2.FrameSettings || d.head.StreamID != 0)
 		d.begun = true
+	}
+}
+
+// headers marks that a stream's head is the kernel's, or as good as: what is left of it goes in front of all else.
+func (d *sentData) headers(at int64, held bool) {
+	if marks, ok := d.streams[d.head.StreamID]; ok && len(marks) == 0 {
+		d.streams[d.head.StreamID] = []sentMark{{0, at, held}}
+		d.tell()
+	}
+}
+
+func (d *sentData) tell() {
+	if d.moved != nil {
+		close(d.moved)
+		d.moved = nil
 	}
 }
 
@@ -77,18 +95,15 @@ func (d *sentData) data(n, at int64, held bool) {
 		marks = append(marks, sentMark{n, at, held})
 	}
 	d.streams[d.head.StreamID] = marks
-	if d.moved != nil {
-		close(d.moved)
-		d.moved = nil
-	}
+	d.tell()
 }
 
-// sent waits until the kernel has n bytes of a stream's data, or ctx is done, and returns the stream's marks.
+// sent waits until the kernel has a stream's head and n bytes of its data, or ctx is done, and returns the stream's marks.
 func (c *conn) sent(ctx context.Context, stream uint32, n int64) []sentMark {
 	for {
 		c.mu.Lock()
 		marks := slices.Clone(c.out.streams[stream])
-		if len(marks) > 0 && marks[len(marks)-1].bytes >= n || n == 0 {
+		if len(marks) > 0 && marks[len(marks)-1].bytes >= n {
 			c.mu.Unlock()
 			return marks
 		}
@@ -126,7 +141,19 @@ func (c *conn) Write(p []byte) (int, error) {
 			return n + m, err
 		}
 	}
-	return c.write(p)
+	n, err := c.write(p)
+	if err == nil && len(c.waiting) > 0 && c.between() {
+		_, err = c.Conn.Write(c.waiting)
+		c.waiting = nil
+	}
+	return n, err
+}
+
+// between reports whether what was written last ended with the end of a frame.
+func (c *conn) between() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out.left == 0 && len(c.out.buf) == 0
 }
 
 func (c *conn) write(p []byte) (int, error) {
