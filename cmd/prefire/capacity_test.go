@@ -99,6 +99,10 @@ func TestCapacityIsFoundAcrossAKill(t *testing.T) {
 	if p := <-start(nil, nil, "capacity", "--resume", run); p.code != exitFailed || !strings.Contains(p.stderr, "--api-key") {
 		t.Errorf("a resume without the key ended with %d: %s", p.code, p.stderr)
 	}
+	if p := <-start(nil, nil, "capacity", "--resume", run, "--api-key", "k", "--concurrency", "3,4"); p.code != exitFailed ||
+		!strings.Contains(p.stderr, "beside it there may be --ui and the flags whose secrets its files do not hold (--api-key), not --concurrency") {
+		t.Errorf("a resume with other loads ended with %d: %s", p.code, p.stderr)
+	}
 	p := must(t, "capacity", "--resume", run, "--api-key", "sk-capacity-key", "--ui", "none")
 	r := readCapacity(t, run)
 	if !r.Finished || math.Abs(r.Result.Best-float64(*capacitySlots)) > 1 || !slices.Contains(r.Result.Broken, "error_rate<10%") {
@@ -145,5 +149,44 @@ func TestSecretsOfACapacityRun(t *testing.T) {
 		if got := [...]string{strings.Join(r.Args, " "), strings.Join(r.extra, " "), strings.Join(r.Secret, " ")}; got != [...]string{c.kept, c.secret, c.names} {
 			t.Errorf("%q: %q, want %q, %q, %q", c.args, got, c.kept, c.secret, c.names)
 		}
+	}
+}
+
+// What cannot be a capacity run is refused before any load, and before anything is written.
+func TestCapacityRunsThatCannotBe(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ args, says string }{
+		{"--concurrency 4", "capacity needs loads to try"},
+		{"--concurrency 4,4", "--concurrency: 4 is given twice"},
+		{"--concurrency 4,x", `--concurrency: "x" is no number of sessions`},
+		{"--concurrency 4,2.5", `--concurrency: "2.5" is no number of sessions`},
+		{"--request-rate 0,1", `--request-rate: "0" is no rate`},
+		{"--request-rate 1,2000000", "is more than 1,000,000"},
+		{"--search users", `--search is "users"; it may be concurrency or rate`},
+		{"--search rate --search concurrency", "--search takes one value and is given 2"},
+		{"--search concurrency --concurrency 5", "finds it by itself: leave --concurrency out"},
+		{"--search rate --search-from 5 --search-to 2", "--search-from is 5, above --search-to, which is 2"},
+		{"--concurrency 1,2 --search-to 5", "are for --search"},
+		{"--concurrency 1,2 --request-rate 5", "--request-rate has no effect on a number of sessions at once"},
+		{"--concurrency 1,2 --request-rate 5,6", "has a list beside the loads to try"},
+		{"--concurrency 1,2 --slo ttft_p99<5m", `--slo: "ttft_p99<5m": "m" is no unit`},
+		{"--concurrency 1,2 --slo ttft_p99<5ms", "ttft_p99<5ms is a limit on what only streamed answers have: add --streaming"},
+		{"--concurrency 1,2 --no-such-flag", "no-such-flag"},
+		{"--concurrency 1,2 --ui neon", "neon"},
+		{"--concurrency 1,2 --user-centric-rate 5 --num-users 3 --session-turns-mean 2", "has a load of another shape"},
+	} {
+		args := append(strings.Fields("capacity --model m --url http://127.0.0.1:1 --tokenizer builtin --artifact-dir "+filepath.Join(dir, "run")), strings.Fields(c.args)...)
+		if p := <-start(nil, nil, args...); p.code != exitFailed || !strings.Contains(p.stderr, c.says) {
+			t.Errorf("%s ended with %d and said %q, want %q", c.args, p.code, p.stderr, c.says)
+		}
+	}
+	if p := <-start(nil, nil, "capacity", "--resume", dir); p.code != exitFailed || !strings.Contains(p.stderr, dir+" holds no capacity run") {
+		t.Errorf("a resume of nothing ended with %d: %s", p.code, p.stderr)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v was written, %v", left, err)
+	}
+	if p := must(t, "capacity", "--help"); !strings.Contains(p.stdout, "a ladder of sessions at once") {
+		t.Errorf("the help is\n%s", p.stdout)
 	}
 }

@@ -200,7 +200,11 @@ func paced(d time.Duration, p loadgen.Pattern) func(float64) loadgen.Phase {
 
 // A server of 40 slots that refuses what finds none carries 40 in flight.
 func TestCapacityOfAServerThatRefuses(t *testing.T) {
-	for _, spread := range []float64{0, 0.3} {
+	spreads := []float64{0.3, 0}
+	if testing.Short() {
+		spreads = spreads[:1]
+	}
+	for _, spread := range spreads {
 		s := &slots{n: 40, base: 100 * time.Millisecond, answer: time.Second, spread: spread, refuse: true}
 		c, _, asked := s.run(t, Ladder{From: 16, To: 1000}, "ttft_p99<500ms", closed(11*time.Second))
 		if c.Best != 40 || c.AtLeast != 40 || !c.BestSure || c.Below != 41 || !slices.Contains(c.Broken, defaultErrorRate) {

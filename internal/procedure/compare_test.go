@@ -119,7 +119,7 @@ func TestCompareFindsWhatThereIs(t *testing.T) {
 func TestCompareOfPureNoise(t *testing.T) {
 	pairs := max(4, *comparePairs/10)
 	if testing.Short() {
-		pairs = 4
+		pairs = 2
 	}
 	noise := truth{input: 1000, ttft: 200, own: 0.35, itl: 10, n: 1000}
 	slower := noise
@@ -213,7 +213,7 @@ func TestSizesOfDifferences(t *testing.T) {
 func TestIntervalsOfDifferencesCover(t *testing.T) {
 	runs := 200
 	if testing.Short() {
-		runs = 50
+		runs = 25
 	}
 	missed := map[string]int{}
 	draw := func(seed uint64) column {
