@@ -307,6 +307,13 @@ func (d *decoder) dataset(s *section, out *datasetDraft) {
 
 // synthetic reads a dataset of schema 2.0.
 func (d *decoder) synthetic(v *node, path string, out *datasetDraft, listed bool) {
+	if v.shape == isMap {
+		if kind := v.get("type"); kind != nil && kind.value.shape == isString && fold(kind.value.s) == "public" {
+			d.fail(kind.value.line, kind.value.col, join(path, "type"), "'public' is known to aiperf, not supported by this version of prefire, which loads no "+
+				"data sets from the network: give a local copy as a dataset of type file.")
+			return
+		}
+	}
 	k := datasetKeys()
 	k.other = d.olderKey
 	fromFile := isFile(v)

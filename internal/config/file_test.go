@@ -413,7 +413,7 @@ func TestBadFiles(t *testing.T) {
 			"run.yaml:5:15: benchmark.datasets.0: datasets[0] is " +
 				"missing required 'name' field. Each dataset entry needs a name (e.g. 'main', 'eval')."},
 		{"a public dataset", edit(minimal(ok), "{isl: 8}", "{type: public}"), "run.yaml:5:19: benchmark.dataset.type: 'public' is known to " +
-			"aiperf, not supported by this version of prefire, which has 'synthetic' or 'file'."},
+			"aiperf, not supported by this version of prefire, which loads no data sets from the network: give a local copy as a dataset of type file."},
 		{"a file without a name", edit(minimal(ok), "{isl: 8}", "{type: file}"), "run.yaml:5:13: benchmark.dataset.path: Field required: the dataset's file; or records, a list of its rows."},
 		{"a file and lengths", edit(minimal(ok), "{isl: 8}", "{type: file, path: a, format: weka_trace, synthesis: {speedup_ratio: 2}, images: {}}"),
 			"run.yaml:5:85: benchmark.dataset.images: Extra inputs are not permitted: unknown key 'images'. Allowed here: name, type, path, format, sampling, " +

@@ -45,6 +45,8 @@ func TestArguments(t *testing.T) {
 			c.Endpoint.Headers = []KeyValue{{"X", "y"}}
 			c.Verbose, c.UI = 1, "simple"
 		}},
+		{"-uX", "-uhttps://h", func(c *Config) { c.Endpoint.URLs = []string{"https://h"} }},
+		{"_ for -", "--artifact_dir|out", func(c *Config) { c.Artifacts.Dir = "out" }},
 		{"-u=X", "-u=https://h", func(c *Config) { c.Endpoint.URLs = []string{"https://h"} }},
 		{"several words, commas and repeats", "--url|a|b,c|--streaming|--url|d:4", func(c *Config) {
 			c.Endpoint.URLs = []string{"http://a", "http://b", "http://c", "http://d:4"}
