@@ -93,7 +93,11 @@ func openKilled(dir string) (f *os.File, note runNote, err error) {
 		if _, e := os.Stat(filepath.Join(dir, export.ReadyFile)); e == nil {
 			return nil, note, fmt.Errorf("%s: the run ended in order, and its files are complete: there is nothing to recover", dir)
 		}
-		return nil, note, fmt.Errorf("%s holds no journal (%s) of a run that was killed: there is nothing to recover", dir, journalFile)
+		why := ""
+		if records, e := filepath.Glob(filepath.Join(dir, "*.jsonl")); e == nil && len(records) > 0 {
+			why = fmt.Sprintf("; records alone (%s) hold metrics, not the facts that the files are made of", filepath.Base(records[0]))
+		}
+		return nil, note, fmt.Errorf("%s holds no journal (%s) of a run that was killed: there is nothing to recover%s", dir, journalFile, why)
 	}
 	if err != nil {
 		return nil, note, err

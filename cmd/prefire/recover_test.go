@@ -8,12 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"prefire/internal/export"
 	"prefire/internal/fakellm"
 	"prefire/tokenize"
 )
@@ -279,6 +281,8 @@ func TestWhatCannotBeRecoveredIsSaid(t *testing.T) {
 		}
 	}
 	expect("holds no journal (.prefire_journal.jsonl) of a run that was killed: there is nothing to recover")
+	put("profile_export.jsonl", "{}\n")
+	expect("there is nothing to recover; records alone (profile_export.jsonl) hold metrics, not the facts that the files are made of")
 	put(journalFile, "")
 	expect("cannot be made into files without what was noted of its run: open " + filepath.Join(dir, noteFile))
 	put(noteFile, "{")
@@ -328,5 +332,52 @@ func TestAKilledRunsJournalIsKeptByTheNextRun(t *testing.T) {
 	must(t, "recover", filepath.Join(dir, killedFolder))
 	if got, want := len(readRecords(t, filepath.Join(dir, killedFolder))), bytes.Count(journal, []byte("\n")); got != want || want == 0 {
 		t.Errorf("%d records of the killed run, want %d", got, want)
+	}
+}
+
+// fill gives v and everything in it a value that is not zero.
+func fill(t *testing.T, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Uint8, reflect.Uint64:
+		v.SetUint(1)
+	case reflect.Float64:
+		v.SetFloat(0.5)
+	case reflect.String:
+		v.SetString("<text>")
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem())
+	case reflect.Slice:
+		if v.Type() == reflect.TypeFor[json.RawMessage]() {
+			v.SetBytes([]byte(`{"a":1}`))
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(t, v.Index(0))
+		fill(t, v.Index(1))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, v.Field(i))
+		}
+	default:
+		t.Fatalf("a note holds a %s, which this test cannot fill in", v.Type())
+	}
+}
+
+// All that is noted of a run is there when it is recovered.
+func TestANoteReadsBack(t *testing.T) {
+	var n runNote
+	fill(t, reflect.ValueOf(&n).Elem())
+	dir := t.TempDir()
+	if err := n.write(export.Dir{FS: export.Disk{}, Path: dir}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readNote(dir); err != nil || !reflect.DeepEqual(got, n) {
+		t.Errorf("%+v, %v; want %+v", got, err, n)
 	}
 }

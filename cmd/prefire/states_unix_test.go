@@ -124,3 +124,29 @@ func TestAFolderThatCannotBeWritten(t *testing.T) {
 		t.Errorf("exit %d, %d requests\n%s", p.code, len(s.Entries()), p.stderr)
 	}
 }
+
+// A run that is suspended and goes on loses nothing and calls nothing a failure.
+func TestASuspendedRunGoesOn(t *testing.T) {
+	s := serve(t, fakellm.Options{TTFT: 20 * time.Millisecond, ITL: time.Millisecond})
+	dir := t.TempDir()
+	cmd := exec.Command(asPrefire(t), profileArgs(s.URL(), dir, "--concurrency", "4", "--request-count", "60")...)
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Wait(t.Context(), 3+10); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(400 * time.Millisecond) // what the answers of those in flight take, and more
+	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	if sum := readSummary(t, dir); err != nil || sum.Prefire.Counts.OK != 60 || sum.Prefire.Counts.Sent != 60 {
+		t.Errorf("%v, %+v\n%s", err, sum.Prefire.Counts, out.String())
+	}
+}
