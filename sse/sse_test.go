@@ -325,6 +325,15 @@ func FuzzDecoder(f *testing.F) {
 	for _, c := range streams {
 		f.Add(c.stream, []byte{1, 3, 0, 2})
 	}
+	// What the mock's faults send.
+	for _, stream := range []string{
+		"\xef\xbb\xbf: a comment\nid: 7\nretry: 1000\nevent: message\nunknown: field\ndata: {\"a\":1}\n\n",
+		"data: {\ndata: \"a\":1}\r\n\rdata: [DONE]\r\n\n",
+		"event: error\n: the engine died\n\ndata: [DONE]\n\n",
+		"data: {\"a\":1}\n\ndata: {\"a\":\" ha",
+	} {
+		f.Add(stream, []byte{1, 1, 1, 5})
+	}
 	f.Fuzz(func(t *testing.T, stream string, sizes []byte) {
 		var cuts []int
 		for i, at := 0, 0; i < len(sizes) && at < len(stream); i++ {

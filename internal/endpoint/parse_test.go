@@ -350,6 +350,16 @@ func TestChunkAllocatesNothing(t *testing.T) {
 
 // FuzzWalk: what the walker reads is what encoding/json reads.
 func FuzzWalk(f *testing.F) {
+	// What the mock's faults send.
+	for _, data := range []string{
+		`{"error":{"message":"the engine died","code":"503"},"choices":[]}`,
+		`{"type":"error","error":{"type":"overloaded_error","message":"the engine died"}}`,
+		`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":" ha`,
+		`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"reasoning_details":[{"type":"reasoning.text","text":" a"}]}}],"usage":null}`,
+		`{"object":"chat.completion.chunk","choices":[],"usage":{"prompt_tokens":"5","total_tokens":"13","completion_tokens":"8"}}`,
+	} {
+		f.Add([]byte(data), false)
+	}
 	for _, c := range shapes {
 		f.Add([]byte(c.data), false)
 		f.Add([]byte(c.data), true)
