@@ -148,7 +148,8 @@ type bench struct {
 	ui      string // as the user asked for it; "" = not asked
 	command string // one that can be run again, secrets redacted
 	view    *view
-	typed   chan os.Signal     // Ctrl-C as a key of the dashboard
+	typed   chan os.Signal // Ctrl-C as a key of the dashboard
+	live    *liveMetrics
 	state   func() wire.Health // the transport's, now
 	control *controls
 	began   machine
@@ -181,11 +182,19 @@ func benchmark(p process, cfg *config.Config, command string) (*outcome, error) 
 func benchmarkPart(p process, cfg *config.Config, command string, of *part) (*outcome, error) {
 	p.hideSecrets(cfg.Secrets()...)
 	of.say(p, cfg.Notices)
+	live, err := listenLive(cfg.LiveMetrics, len(cfg.Phases))
+	if err != nil {
+		return nil, err
+	}
+	defer live.close()
 	l, err := unlessStopped(p, errStopped, func() (*load, error) { return prepare(cfg, p.env, of) })
 	if err != nil {
 		return nil, err
 	}
 	defer l.source.Close()
+	if live != nil {
+		fmt.Fprintf(p.stderr, "%s: live metrics at %s\n", p.name(), live.url())
+	}
 	of.say(p, l.notices)
 	ui, shown := cfg.UI, cfg.UI
 	if shown == "" {
@@ -204,7 +213,7 @@ func benchmarkPart(p process, cfg *config.Config, command string, of *part) (*ou
 	}
 	cfg.Settle(dir, shown)
 	b := &bench{process: p, cfg: cfg, load: l, clock: newClock(), prog: new(loadgen.Progress), ui: ui,
-		command: command, part: of, typed: make(chan os.Signal, 2),
+		command: command, part: of, typed: make(chan os.Signal, 2), live: live,
 		dir: export.Dir{FS: export.Disk{}, Path: cfg.Artifacts.Dir, Names: export.NewNames(cfg.Artifacts.Prefix)}}
 	b.secrets = export.NewRedactor(cfg.Secrets()...)
 	b.options = metrics.Options{Streaming: l.api.Streaming(), NoTokens: !l.kind.HasTokens(), ServerCounts: cfg.Endpoint.ServerCounts, IncludeCold: cfg.IncludeCold, OpenLoop: openLoop(&l.plan), HDR: true}
@@ -245,6 +254,7 @@ func (b *bench) execute() (*outcome, error) {
 		live:   func(phase int) metrics.Live { return b.sink.byPhase[phase].Live() },
 		screen: b.screen(), keys: b.interrupt, environ: b.environ}, b.ui, b.cfg.Verbose > 0)
 	b.control = newControls(b)
+	b.live.serve(b.liveRun)
 	stop, ctx, release := b.listen()
 	defer release()
 	sum, err := b.control.run(ctx, stop, loadgen.Deps{
@@ -306,6 +316,7 @@ func (b *bench) transport() (wire.Transport, error) {
 
 // onPhase is told when a phase begins and when it is over.
 func (b *bench) onPhase(i int, over bool) {
+	b.live.phase(i, over)
 	b.view.stage(i, over)
 	if over {
 		b.sink.inputs.phaseDone(i)

@@ -67,13 +67,15 @@ var rules = map[string]rule{
 		offline: true},
 	"internal/report/dashboard": {
 		may: []string{"metrics"}, offline: true},
+	"internal/report/livemetrics": {
+		may: []string{"metrics"}, offline: true},
 	"internal/report/digest": {
 		may: []string{"internal/procedure"}, offline: true},
 	"internal/dataset/files": {
 		may: []string{"internal/dataset", "internal/orjson", "loadgen", "tokenize", "metrics"}, offline: true},
 	"cmd/prefire": {may: []string{"sse", "metrics", "tokenize", "loadgen", "loadgen/wire", "loadgen/wire/stamp", "loadgen/wire/h2",
 		"loadgen/wire/portable", "loadgen/wire/reactor", "internal/endpoint", "internal/dataset", "internal/dataset/files", "internal/config", "internal/config/templates", "internal/export", "internal/collect",
-		"internal/control", "internal/reach", "internal/fakellm", "internal/procedure", "internal/report", "internal/report/chart", "internal/report/dashboard", "internal/sweep"}},
+		"internal/control", "internal/reach", "internal/fakellm", "internal/procedure", "internal/report", "internal/report/chart", "internal/report/dashboard", "internal/report/livemetrics", "internal/sweep"}},
 }
 
 // shared are the packages that any test may import: servers and transports to test against, the decoder that reads what they send, and the

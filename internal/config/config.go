@@ -46,8 +46,9 @@ type Config struct {
 	Prewarm        bool
 	IncludeCold    bool
 	StreamsPerConn int
-	Retries        int  // of a request that was answered 429
-	Report         bool // make report.html after the run
+	Retries        int    // of a request that was answered 429
+	Report         bool   // make report.html after the run
+	LiveMetrics    string // address; "" = none
 
 	// Notices are lines for stderr: flags that mean nothing here, defaults that surprise, the dialect, totals under the rule.
 	Notices []string

@@ -52,6 +52,7 @@ type draft struct {
 	prewarm        opt[bool]
 	includeCold    opt[bool]
 	report         opt[bool]
+	liveMetrics    opt[string]
 	streamsPerConn opt[int64]
 	retries        opt[int64]
 

@@ -105,7 +105,7 @@ func (all *flags) apply(d *draft) error {
 	d.prewarm, d.includeCold = all.truth("prewarm"), all.truth("include_cold")
 	d.streamsPerConn = all.whole("streams_per_connection")
 	d.retries = all.whole("retry_429")
-	d.report = all.truth("report")
+	d.report, d.liveMetrics = all.truth("report"), all.text("live_metrics")
 	d.noGPU = d.noGPU || all.truth("no_gpu_telemetry").v
 	d.noServer = d.noServer || all.truth("no_server_metrics").v
 	if all.truth("verbose").v {

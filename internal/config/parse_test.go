@@ -118,6 +118,7 @@ func TestArguments(t *testing.T) {
 			c.Client, c.Endpoint.HTTP, c.Prewarm, c.StreamsPerConn = "portable", "1.1", false, 4
 		}},
 		{"--prewarm=false", "--prewarm=false", func(c *Config) { c.Prewarm = false }},
+		{"live metrics", "--live-metrics|9464", func(c *Config) { c.LiveMetrics = "9464" }},
 		{"report", "--report", func(c *Config) { c.Report = true }},
 		{"include cold has no prewarm", "--include-cold", func(c *Config) { c.IncludeCold, c.Prewarm = true, false }},
 		{"h2c", "--http|h2c", func(c *Config) { c.Endpoint.HTTP = "h2c" }},

@@ -27,7 +27,7 @@ func (d *draft) resolve() (*Config, error) {
 	c := &Config{
 		Dialect: d.dialect, File: d.file, DefaultStop: d.noStop,
 		UI: d.ui.v, Verbose: d.verbose,
-		Client: d.client.or("auto"), Prewarm: d.prewarm.or(true), IncludeCold: d.includeCold.v, Report: d.report.v,
+		Client: d.client.or("auto"), Prewarm: d.prewarm.or(true), IncludeCold: d.includeCold.v, Report: d.report.v, LiveMetrics: d.liveMetrics.v,
 		StreamsPerConn: int(min(d.streamsPerConn.or(defaultStreams), 1<<31-1)),
 		Retries:        int(d.retries.or(0)),
 	}

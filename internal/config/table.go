@@ -77,6 +77,9 @@ func ownFlags() []Flag {
 		{Field: "retry_429", Names: []string{"--retry-429"}, Group: gPrefire, Kind: Int, Bound: between(0, 100), Default: "0",
 			Help: "Send a request that was answered 429 again, at most so many times, after the time that its Retry-After asks for (1 s, 2 s, 4 s, … " +
 				"where it asks for none). Its times count from the first send. 0: a 429 is a failure."},
+		{Field: "live_metrics", Names: []string{"--live-metrics"}, Group: gPrefire, Kind: Text,
+			Help: "Address where Prometheus finds the run's live metrics at /metrics while it goes on: HOST:PORT, or a port of this " +
+				"machine alone; port 0 takes any free one. Not given: none are served."},
 		{Field: "report", Names: []string{"--report"}, Group: gPrefire, Kind: Bool, Default: "false",
 			Help: "After the run, make report.html in the artifact folder: one page with verdicts and plots, as prefire report does."},
 	}

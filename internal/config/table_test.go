@@ -106,7 +106,7 @@ func TestTableHoldsAllOfAiperfsFlags(t *testing.T) {
 			own = append(own, f.Name())
 		}
 	}
-	want := []string{"--client", "--http", "--prewarm", "--include-cold", "--streams-per-connection", "--retry-429", "--report",
+	want := []string{"--client", "--http", "--prewarm", "--include-cold", "--streams-per-connection", "--retry-429", "--live-metrics", "--report",
 		"--ca-file", "--client-cert", "--client-key", "--insecure", "--sni", "--ip-version", "--unix-socket", "--proxy", "--no-proxy", "--source-address", "--resolve",
 		"--isl-counts",
 		"--repeat-share"}
