@@ -39,7 +39,8 @@ func oneFile(cmd *cobra.Command, run func(path string) error) *cobra.Command {
 		case len(args) == 1:
 			*path = args[0]
 		case *path == "":
-			return fmt.Errorf("Command \"config %s\" parameter --config-file requires an argument.", cmd.Name()) //lint:ignore ST1005 aiperf's words
+			fmt.Fprintf(cmd.ErrOrStderr(), "Command \"config %s\" parameter --config-file requires an argument.\n", cmd.Name())
+			return exitError(exitFailed)
 		}
 		return run(*path)
 	}

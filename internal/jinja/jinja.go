@@ -99,11 +99,9 @@ func render(b *strings.Builder, parts []part, lookup func(string) (any, bool)) e
 
 // tag is a statement or expression between its markers.
 type tag struct {
-	open          string // {{ or {%
-	inner         string
-	before, after string // text up to it, and behind it
-	trimBefore    bool
-	trimAfter     bool
+	open   string // {{ or {%
+	inner  string
+	before string // text up to it
 }
 
 // Parse reads a template.

@@ -366,7 +366,7 @@ func (p *parser) postfix(e expr) (expr, error) {
 				}
 				e = &item{e, literal{i}}
 			default:
-				return nil, fmt.Errorf("a name is missing after .")
+				return nil, fmt.Errorf("a name is missing after '.'")
 			}
 		} else if _, ok := p.accept('o', "["); ok {
 			key, err := p.condition()
