@@ -63,6 +63,9 @@ func TestAnswersWithoutAnEndAreGivenUp(t *testing.T) {
 
 // A thousand ways to fail are a thousand entries, and no more however many there are.
 func TestDistinctErrorsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: -short leaves out what the full step runs")
+	}
 	dir := t.TempDir()
 	raw := wiretest.NewPeer(t, func(p *wiretest.Peer) {
 		for r := p.Request(); r != nil; r = p.Request() {

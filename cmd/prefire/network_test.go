@@ -301,6 +301,9 @@ func TestAProxyIsInBetween(t *testing.T) {
 }
 
 func TestAProxyThatRefusesIsNamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: -short leaves out what the full step runs")
+	}
 	s := serve(t, fakellm.Options{TLS: true})
 	h := newHop(t, strings.TrimPrefix(s.URL(), "https://"), "Basic other")
 	for url, want := range map[string]string{
@@ -421,6 +424,9 @@ func terminate(t *testing.T, to string, cert, key, clients []byte) (addr string,
 }
 
 func TestTLSAsTheUserSays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: -short leaves out what the full step runs")
+	}
 	s := serve(t, fakellm.Options{TTFT: time.Millisecond})
 	dir := t.TempDir()
 	cert, key := pair(t, "llm.invalid")

@@ -79,6 +79,9 @@ func watchWaits(pid int) func() time.Duration {
 // Whenever a run is killed, recover gives every record whose answer the server had finished 100 ms of the client's own time before, and never a
 // broken line.
 func TestWhatAKilledRunHadFinishedIsRecovered(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: -short leaves out what the full step runs")
+	}
 	const requests, prewarm = 120, 3
 	bin := asPrefire(t)
 	counter, err := tokenize.Open("builtin")

@@ -39,6 +39,9 @@ func noSecret(t *testing.T, where, text string) {
 
 // Whatever a command prints, writes or leaves when it is killed holds no secret, though the server repeats all that it is told.
 func TestNoCommandLeaksASecret(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: -short leaves out what the full step runs")
+	}
 	s := planted()
 	const event = `data: {"object":"chat.completion.chunk","choices":[{"delta":{"content":" a"},"finish_reason":"stop"}]}` + "\n\n"
 	var n atomic.Int64

@@ -82,6 +82,9 @@ func TestCtrlCTwiceEndsTheExport(t *testing.T) {
 
 // What the machine does not give is said, in the exit code too, and what was measured is not lost.
 func TestAFullDiskAndFewFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: -short leaves out what the full step runs")
+	}
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("SKIP: limits are set by a shell, and there is no bash")
@@ -127,6 +130,9 @@ func TestAFolderThatCannotBeWritten(t *testing.T) {
 
 // A run that is suspended and goes on loses nothing and calls nothing a failure.
 func TestASuspendedRunGoesOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: -short leaves out what the full step runs")
+	}
 	s := serve(t, fakellm.Options{TTFT: 20 * time.Millisecond, ITL: time.Millisecond})
 	dir := t.TempDir()
 	cmd := exec.Command(asPrefire(t), profileArgs(s.URL(), dir, "--concurrency", "4", "--request-count", "60")...)
