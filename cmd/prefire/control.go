@@ -58,7 +58,13 @@ func (x *controls) run(ctx context.Context, stop <-chan struct{}, d loadgen.Deps
 		}
 		return nil, err
 	}
-	d.Before = x.phaseBegins
+	then := d.Before
+	d.Before = func(ctx context.Context, phase int) error {
+		if err := x.phaseBegins(ctx, phase); err != nil {
+			return err
+		}
+		return then(ctx, phase)
+	}
 	return loadgen.Run(ctx, &x.b.load.plan, d)
 }
 

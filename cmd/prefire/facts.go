@@ -38,6 +38,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		{Key: "load", Value: loadFacts(sum)},
 		{Key: "control", Value: b.control.facts()},
 		{Key: "network", Value: b.networkFacts()},
+		{Key: "server_metrics", Value: b.servers.facts(r.Server)},
 		{Key: "prewarm", Value: b.prewarmFacts(sum)},
 		{Key: "cold", Value: coldFacts(cold)},
 		{Key: "prompts", Value: b.promptFacts(prompts)},
@@ -53,10 +54,11 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		Cold:    cold,
 		Prewarm: b.prewarmLines(sum),
 		Load:    loadLines(sum),
+		Server:  serverLines(r.Server),
 		Health:  clientLine(b.health.Client, &client, &b.used),
 		Client:  judged,
 		Notices: slices.Concat(b.notices(counts, cold, verdicts), b.promptNotices(prompts), b.control.notices(), b.networkNotices()),
-		Files:   b.files(),
+		Files:   b.files(r.Server),
 	}
 }
 
@@ -327,13 +329,16 @@ func (b *bench) notices(c metrics.Counts, cold metrics.ColdReport, verdicts []ve
 }
 
 // files are the run's files as the footer lists them.
-func (b *bench) files() []export.File {
+func (b *bench) files(server *export.ServerMetrics) []export.File {
 	n := b.dir.Names
 	var out []export.File
 	for _, f := range [...]struct{ kind, name string }{
-		{"CSV Export", n.CSV}, {"JSON Export", n.JSON}, {"Records", n.Records}, {"Histograms", n.Hlog},
+		{"CSV Export", n.CSV}, {"JSON Export", n.JSON}, {"Server Metrics CSV Export", server.CSVName(n)}, {"Server Metrics JSON Export", server.JSONName(n)},
+		{"Records", n.Records}, {"Histograms", n.Hlog},
 	} {
-		out = append(out, export.File{Kind: f.kind, Path: filepath.Join(b.dir.Path, f.name)})
+		if f.name != "" {
+			out = append(out, export.File{Kind: f.kind, Path: filepath.Join(b.dir.Path, f.name)})
+		}
 	}
 	return out
 }

@@ -152,6 +152,7 @@ type bench struct {
 	live    *liveMetrics
 	state   func() wire.Health // the transport's, now
 	control *controls
+	servers *servers
 	began   machine
 	running int  // profiling phases that run now: seamless ones overlap
 	used    used // over the profiling phases
@@ -255,13 +256,16 @@ func (b *bench) execute() (*outcome, error) {
 		screen: b.screen(), keys: b.interrupt, environ: b.environ}, b.ui, b.cfg.Verbose > 0)
 	b.control = newControls(b)
 	b.live.serve(b.liveRun)
+	b.servers = newServers(b)
 	stop, ctx, release := b.listen()
 	defer release()
+	b.servers.start(ctx)
 	sum, err := b.control.run(ctx, stop, loadgen.Deps{
 		Clock: b.clock, Transport: transport, Source: b.load.sessions, Endpoint: b.load.api, Sink: b.sink,
 		NewID: uuid.NewString, Header: b.load.header.AppendIDs, Progress: b.prog, Stop: stop,
-		OnPhase: b.onPhase,
+		OnPhase: b.onPhase, Before: b.servers.before,
 	})
+	ended := b.clock.Now()
 	b.load.server.loaded()
 	b.view.stop()
 	b.redactPrewarm(sum)
@@ -269,7 +273,13 @@ func (b *bench) execute() (*outcome, error) {
 	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	closed := transport.Close(closing)
+	last := make(chan struct{})
+	go func() {
+		defer close(last)
+		b.servers.finish(ended)
+	}()
 	written := b.sink.close()
+	<-last
 	if sum == nil || len(sum.Phases) == 0 {
 		// Nothing was sent: no file is left that could be taken for a result.
 		return nil, errors.Join(b.nothing(sum, err), b.sink.abandon())
@@ -320,6 +330,7 @@ func (b *bench) onPhase(i int, over bool) {
 	b.view.stage(i, over)
 	if over {
 		b.sink.inputs.phaseDone(i)
+		b.servers.over(i)
 	}
 	if b.cfg.Phases[i].Kind != metrics.Profiling {
 		return
@@ -500,6 +511,7 @@ func (b *bench) results(sum *loadgen.Summary) (r *export.Run, acc *metrics.Accum
 	if len(warmWindows) > 0 {
 		r.Warmup = warm.Results(warmWindows...)
 	}
+	r.Server = b.servers.report(sum.Phases)
 	return r, acc, nil
 }
 

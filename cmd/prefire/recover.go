@@ -261,7 +261,7 @@ func (r *recovery) export(read collect.Read, inputs int64) (*export.Run, error) 
 		{Key: "statistics", Value: statisticsFacts(run)}, {Key: "client", Value: export.Object{{Key: "records", Value: value(client)}, {Key: "verdicts", Value: verdictFacts(judged)}}},
 	}
 	run.Screen = export.Screen{Title: n.Title, Version: n.Version, Seed: fmt.Sprintf("%d (%s)", n.Seed, n.SeedSource), Counts: counts, Cold: cold,
-		Notices: r.notices(read), Files: b.files()}
+		Notices: r.notices(read), Files: b.files(run.Server)}
 	for _, v := range judged {
 		run.Screen.Client = append(run.Screen.Client, v.Verdict)
 	}

@@ -33,9 +33,11 @@ type Config struct {
 	// DefaultStop: no stop was given, and the run ends after 10 requests, unless its prompts come with a schedule.
 	DefaultStop bool
 	Artifacts   Artifacts
-	Seed        *uint64 // nil = drawn from the system
-	UI          string  // dashboard | simple | none | "" = not given: the caller decides by its terminal, and tells Settle
-	Verbose     int     // 0, 1 = -v, 2 = -vv
+	// ServerMetrics is what is read of the servers' own metrics; nil = nothing.
+	ServerMetrics *ServerMetrics
+	Seed          *uint64 // nil = drawn from the system
+	UI            string  // dashboard | simple | none | "" = not given: the caller decides by its terminal, and tells Settle
+	Verbose       int     // 0, 1 = -v, 2 = -vv
 	// StatsInterval is the time between lines of progress where there is no terminal: 0 = none are printed, nil = the display's own.
 	StatsInterval *time.Duration
 

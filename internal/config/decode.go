@@ -151,10 +151,10 @@ func (d *decoder) benchmark(n *node) *draft {
 			out.interval = r.number(v, where, between(0, maxStatsInterval))
 		}
 	}
-	// The accepted forms of these say that they are off, or, of GPU telemetry, that it is as where the section is not written.
+	d.serverMetrics(s, &out.server)
+	// The accepted forms of it say that it is off, or that it is as where the section is not written.
 	for _, e := range n.entries {
 		out.noGPU = out.noGPU || snake(e.key) == "gpu_telemetry" && !sameValue(e.value, []string{"enabled"})
-		out.noServer = out.noServer || snake(e.key) == "server_metrics"
 	}
 	return out
 }

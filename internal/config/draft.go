@@ -46,7 +46,7 @@ type draft struct {
 	verbose   int
 	noGPU     bool
 	noStop    bool // none was given
-	noServer  bool
+	server    serverDraft
 
 	client, http   opt[string]
 	prewarm        opt[bool]

@@ -17,12 +17,12 @@ func (d *draft) echo(c *Config) Map {
 	}
 	tokenizer := put(put(Map{}, "name", d.tokenizer), "revision", d.revision)
 	m = append(m, KeyValue{"tokenizer", put(tokenizer, "apply_chat_template", d.dataset.prompts.template)})
-	// Neither is collected, whether or not a flag says so.
+	// It is not collected, whether or not a flag says so.
 	if flagsOnly || d.noGPU {
 		m = append(m, KeyValue{"gpu_telemetry", Map{{"enabled", false}}})
 	}
-	if flagsOnly || d.noServer {
-		m = append(m, KeyValue{"server_metrics", Map{{"enabled", false}}})
+	if s := d.server.echo(flagsOnly); s != nil {
+		m = append(m, KeyValue{"server_metrics", s})
 	}
 	m = append(m, KeyValue{"network_latency", Map{{"enabled", false}}})
 	if flagsOnly {

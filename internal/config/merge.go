@@ -107,7 +107,9 @@ func (all *flags) apply(d *draft) error {
 	d.retries = all.whole("retry_429")
 	d.report, d.liveMetrics = all.truth("report"), all.text("live_metrics")
 	d.noGPU = d.noGPU || all.truth("no_gpu_telemetry").v
-	d.noServer = d.noServer || all.truth("no_server_metrics").v
+	if err := all.serverMetrics(&d.server); err != nil {
+		return err
+	}
 	if all.truth("verbose").v {
 		d.verbose = 1
 	}

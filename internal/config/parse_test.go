@@ -159,7 +159,7 @@ func TestNotices(t *testing.T) {
 		"No --request-count, --benchmark-duration or --num-conversations given: the run stops after 10 requests.",
 		"Model name 'test-model' looks like a placeholder; defaulting tokenizer to 'builtin' (tiktoken o200k_base). Pass --tokenizer " +
 			"<name> to override.",
-		"This version of prefire collects no GPU telemetry and no server metrics (as with --no-gpu-telemetry --no-server-metrics).",
+		"This version of prefire collects no GPU telemetry (as with --no-gpu-telemetry).",
 	}
 	if !slices.Equal(c.Notices, want) {
 		t.Errorf("notices %q, want %q", c.Notices, want)

@@ -52,14 +52,14 @@ func (d *draft) resolve() (*Config, error) {
 		c.Prewarm = false
 	}
 	r.resolvePrompts(d, c, &c.Dataset)
+	c.ServerMetrics = r.resolveServerMetrics(&d.server)
 	if len(r.problems) > 0 {
 		return nil, r.err()
 	}
 	c.Tokenizer, c.TokenizerRevision = r.resolveTokenizer(d), d.revision.v
 	c.Artifacts = d.artifacts(c)
-	if !d.noGPU || !d.noServer {
-		r.notices = append(r.notices, "This version of prefire collects no GPU telemetry and no server metrics (as with "+
-			"--no-gpu-telemetry --no-server-metrics).")
+	if !d.noGPU {
+		r.notices = append(r.notices, "This version of prefire collects no GPU telemetry (as with --no-gpu-telemetry).")
 	}
 	c.Notices = r.notices
 	c.Input = d.echo(c)

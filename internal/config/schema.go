@@ -82,10 +82,10 @@ func bodyKeys() []string {
 func benchmarkKeys() keys {
 	return keys{
 		known: []string{"models", "model", "endpoint", "datasets", "dataset", "phases", "warmup", "profiling", "artifacts", "tokenizer",
-			"runtime"},
+			"runtime", "server_metrics"},
 		idle: map[string]string{"logging": "this version of prefire writes no log file"},
 		later: map[string][]string{
-			"slos": nil, "gpu_telemetry": {"disabled", "enabled"}, "server_metrics": {"disabled"}, "network_latency": {"disabled"}, "otel": nil,
+			"slos": nil, "gpu_telemetry": {"disabled", "enabled"}, "network_latency": {"disabled"}, "otel": nil,
 			"mlflow": nil, "wandb": nil, "metrics": nil, "accuracy": nil, "scenario": nil, "unsafe_override": off(),
 		},
 	}

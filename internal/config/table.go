@@ -52,7 +52,7 @@ func groupOrder() []string {
 // Flags returns the table of all flags of the profile command: prefire's own, the supported ones of aiperf 0.13.0, and the rest of
 // aiperf's with what becomes of each.
 func Flags() []Flag {
-	return slices.Concat(ownFlags(), networkFlags(), supportedFlags(), loadFlags(), controlFlags(), promptFlags(), fileFlags(), seriesFlags(), aiperfRest())
+	return slices.Concat(ownFlags(), networkFlags(), supportedFlags(), loadFlags(), controlFlags(), serverFlags(), promptFlags(), fileFlags(), seriesFlags(), aiperfRest())
 }
 
 func ownFlags() []Flag {
@@ -206,8 +206,6 @@ func supportedFlags() []Flag {
 		{Field: "stats_interval", Names: []string{"--stats-interval"}, Group: gService, Kind: Duration, Bound: between(0, maxStatsInterval),
 			Help: "Seconds between the lines of --ui simple where the output is no terminal; 0: no such lines. Not given: 5. A bar and a dashboard show " +
 				"the run all the time."},
-		{Field: "no_server_metrics", Names: []string{"--no-server-metrics"}, Group: gServerMetrics, Kind: Bool, Default: "false",
-			Help: "Do not collect the server's metrics. This version never does."},
 		{Field: "no_gpu_telemetry", Names: []string{"--no-gpu-telemetry"}, Group: gGPU, Kind: Bool, Default: "false",
 			Help: "Do not collect GPU telemetry. This version never does."},
 		{Field: "ui_type", Names: []string{"--ui-type", "--ui"}, Group: gUI, Kind: Enum, Choices: []string{"dashboard", "none",

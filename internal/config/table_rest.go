@@ -2,21 +2,20 @@ package config
 
 // Reasons why a flag of aiperf is refused. Each says what to do instead, where there is something.
 const (
-	laterFlag          = "not supported yet by this version of prefire"
-	laterTransform     = laterFlag + ", which plays traces as they are: edit the file"
-	laterBaseten       = laterFlag + ": it is for baseten_trace files, which prefire does not read"
-	laterTokenizer     = laterFlag
-	laterGPU           = laterFlag + "; GPU telemetry is not collected"
-	laterServerMetrics = laterFlag + "; the server's /metrics are not collected"
-	laterPlot          = laterFlag + ": aiperf's own plot command reads prefire's files"
-	neverSearch        = "not part of prefire: searches and their recipes need aiperf; a sweep over a list of values is run here"
-	neverTracking      = "not part of prefire, which publishes nothing: send the result files yourself"
-	neverAccuracy      = "not part of prefire, which measures speed and not the quality of answers"
-	neverMedia         = "not part of prefire, which sends text only"
-	neverRankings      = "not part of prefire, which has no ranking endpoints"
-	neverPublic        = "not part of prefire, which loads no data sets from the network"
-	neverAgentic       = "not part of prefire, which replays no agentic traces"
-	neverAPI           = "not part of prefire, which serves no API of its own"
+	laterFlag      = "not supported yet by this version of prefire"
+	laterTransform = laterFlag + ", which plays traces as they are: edit the file"
+	laterBaseten   = laterFlag + ": it is for baseten_trace files, which prefire does not read"
+	laterTokenizer = laterFlag
+	laterGPU       = laterFlag + "; GPU telemetry is not collected"
+	laterPlot      = laterFlag + ": aiperf's own plot command reads prefire's files"
+	neverSearch    = "not part of prefire: searches and their recipes need aiperf; a sweep over a list of values is run here"
+	neverTracking  = "not part of prefire, which publishes nothing: send the result files yourself"
+	neverAccuracy  = "not part of prefire, which measures speed and not the quality of answers"
+	neverMedia     = "not part of prefire, which sends text only"
+	neverRankings  = "not part of prefire, which has no ranking endpoints"
+	neverPublic    = "not part of prefire, which loads no data sets from the network"
+	neverAgentic   = "not part of prefire, which replays no agentic traces"
+	neverAPI       = "not part of prefire, which serves no API of its own"
 )
 
 // aiperfRest is the part of aiperf's flags that changes nothing here: those that mean nothing in prefire, and those that are refused.
@@ -109,8 +108,6 @@ func aiperfRest() []Flag {
 		refused("wandb_tags", gOutput, neverTracking, "--wandb-tag").words(),
 		refused("export_http_trace", gTrace, laterFlag, "--export-http-trace").boolean(),
 		refused("show_trace_timing", gTrace, laterFlag, "--show-trace-timing").boolean(),
-		refused("server_metrics", gServerMetrics, laterServerMetrics, "--server-metrics").words(),
-		refused("server_metrics_formats", gServerMetrics, laterServerMetrics, "--server-metrics-formats").words(),
 		refused("network_latency_automatic", gLatency, laterFlag, "--network-latency-automatic").boolean(),
 		refused("network_latency_mean", gLatency, laterFlag, "--network-latency-mean"),
 		refused("network_latency_ping_interval", gLatency, laterFlag, "--network-latency-ping-interval"),

@@ -40,6 +40,7 @@ type Screen struct {
 	Cold    metrics.ColdReport
 	Prewarm []string  // what the prewarm did, one line each
 	Load    []string  // what became of the load of each phase whose arrivals do not wait for answers
+	Server  []string  // what the servers say of themselves, one line each
 	Health  string    // the client's own part in the numbers, in one line
 	Client  []Verdict // one for each claim
 	Notices []string
@@ -334,6 +335,9 @@ func own(b []byte, r *Run, width int) []byte {
 	}
 	for i, line := range s.Load {
 		add(once(i, "Load"), line)
+	}
+	for i, line := range s.Server {
+		add(once(i, "Server"), line)
 	}
 	if s.Health != "" {
 		add("Client", s.Health)

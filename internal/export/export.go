@@ -35,6 +35,8 @@ type Run struct {
 	InputConfig json.Marshaler
 	// Phases are all phases of the run, warm-up too, in order.
 	Phases []Phase
+	// Server is what the servers' own metrics did; nil = they were not read.
+	Server *ServerMetrics
 	// Prefire is the one extra top-level key of the summary.
 	Prefire Object
 	// Secrets takes known secret values out of whatever the server or the network said.

@@ -20,7 +20,7 @@ const (
 )
 
 // Names are the files of one run in its folder.
-type Names struct{ JSON, CSV, Records, Censored, Console, Hlog string }
+type Names struct{ JSON, CSV, Records, Censored, Console, Hlog, ServerJSON, ServerCSV string }
 
 // NewNames returns the names under --profile-export-prefix; "" gives aiperf's default names. A suffix that names one of the export files
 // is taken off the prefix first.
@@ -36,9 +36,10 @@ func NewNames(prefix string) Names {
 	}
 	if prefix == "" {
 		return Names{"profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export.jsonl", "profile_export_censored.jsonl",
-			"profile_export_console.txt", "profile_export.hlog"}
+			"profile_export_console.txt", "profile_export.hlog", "server_metrics_export.json", "server_metrics_export.csv"}
 	}
-	return Names{prefix + ".json", prefix + ".csv", prefix + ".jsonl", prefix + "_censored.jsonl", prefix + "_console.txt", prefix + ".hlog"}
+	return Names{prefix + ".json", prefix + ".csv", prefix + ".jsonl", prefix + "_censored.jsonl", prefix + "_console.txt", prefix + ".hlog",
+		prefix + "_server_metrics.json", prefix + "_server_metrics.csv"}
 }
 
 // FS is the file system that the files go to.
@@ -108,7 +109,7 @@ func (d Dir) Prepare() error {
 		err = d.FS.Remove(probe)
 	}
 	n := d.Names
-	for _, name := range [...]string{ReadyFile, n.JSON, n.CSV, n.Records, n.Censored, n.Console, n.Hlog, InputsFile, ManifestFile} {
+	for _, name := range [...]string{ReadyFile, n.JSON, n.CSV, n.Records, n.Censored, n.Console, n.Hlog, n.ServerJSON, n.ServerCSV, InputsFile, ManifestFile} {
 		if err == nil {
 			err = d.FS.Remove(d.path(name))
 		}
@@ -129,7 +130,7 @@ func (d Dir) removePhases() error {
 		return err
 	}
 	for _, phase := range old {
-		for _, name := range [...]string{d.Names.JSON, d.Names.CSV} {
+		for _, name := range [...]string{d.Names.JSON, d.Names.CSV, serverPhaseFile} {
 			if err := d.FS.Remove(d.path(phasesDir + "/" + phase + "/" + name)); err != nil {
 				return err
 			}
@@ -274,11 +275,20 @@ func (d Dir) WriteRun(r *Run, histograms []metrics.Histogram) error {
 	if len(histograms) > 0 {
 		write(d.Names.Hlog, func(w io.Writer) error { return Hlog(w, histograms, r.Start, r.End) })
 	}
+	if name := r.Server.JSONName(d.Names); name != "" {
+		write(name, func(w io.Writer) error { return ServerMetricsJSON(w, r) })
+	}
+	if name := r.Server.CSVName(d.Names); name != "" {
+		write(name, func(w io.Writer) error { return ServerMetricsCSV(w, r) })
+	}
 	if len(r.Phases) > 1 {
 		for i := range r.Phases {
 			one, dir := phaseRun(r, &r.Phases[i]), phaseDir(r.Phases[i].Name)
 			write(dir+"/"+d.Names.JSON, func(w io.Writer) error { return JSON(w, one) })
 			write(dir+"/"+d.Names.CSV, func(w io.Writer) error { return CSV(w, one) })
+			if r.Server.of(i) {
+				write(dir+"/"+serverPhaseFile, func(w io.Writer) error { return ServerMetricsPhase(w, r, i) })
+			}
 		}
 		write(ManifestFile, func(w io.Writer) error { return Manifest(w, r, d.Names) })
 	}

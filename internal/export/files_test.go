@@ -57,11 +57,12 @@ func twoPhases(t *testing.T) *Run {
 
 func TestNames(t *testing.T) {
 	def := Names{"profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export.jsonl", "profile_export_censored.jsonl",
-		"profile_export_console.txt", "profile_export.hlog"}
-	foo := Names{"foo.json", "foo.csv", "foo.jsonl", "foo_censored.jsonl", "foo_console.txt", "foo.hlog"}
+		"profile_export_console.txt", "profile_export.hlog", "server_metrics_export.json", "server_metrics_export.csv"}
+	foo := Names{"foo.json", "foo.csv", "foo.jsonl", "foo_censored.jsonl", "foo_console.txt", "foo.hlog", "foo_server_metrics.json", "foo_server_metrics.csv"}
 	for prefix, want := range map[string]Names{"": def, ".json": def, "foo": foo, "foo.json": foo, "foo.jsonl": foo, "foo_raw.jsonl": foo,
 		"foo_console.txt": foo, "foo_timeslices.csv": foo, "foo_server_metrics.parquet": foo,
-		"foo.txt": {"foo.txt.json", "foo.txt.csv", "foo.txt.jsonl", "foo.txt_censored.jsonl", "foo.txt_console.txt", "foo.txt.hlog"}} {
+		"foo.txt": {"foo.txt.json", "foo.txt.csv", "foo.txt.jsonl", "foo.txt_censored.jsonl", "foo.txt_console.txt", "foo.txt.hlog",
+			"foo.txt_server_metrics.json", "foo.txt_server_metrics.csv"}} {
 		if got := NewNames(prefix); got != want {
 			t.Errorf("%q: %+v", prefix, got)
 		}

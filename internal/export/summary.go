@@ -190,6 +190,9 @@ func Manifest(w io.Writer, r *Run, n Names) error {
 			{"start_ns", p.Start.UnixNano()}, {"successful_request_count", p.OK}, {"total_request_count", p.OK + p.Failed},
 			{"was_cancelled", p.WasCancelled},
 		})
+		if r.Server.of(i) {
+			phases[i] = sortedKeys(append(phases[i], Field{"server_metrics_json", dir + "/" + serverPhaseFile}))
+		}
 	}
 	out, err := appendObject(nil, "the phase manifest", Object{{"phases", phases}, {"schema_version", 1}}, 0)
 	if err != nil {
