@@ -41,6 +41,8 @@ func (words) AppendBody(dst []byte, t *loadgen.Turn, history []loadgen.Message) 
 	return append(dst, b...), err
 }
 
+func (words) SpecDecode([]byte) *metrics.SpecDecode { return nil }
+
 func (words) Usage(raw []byte) (metrics.Usage, bool) {
 	var n int64
 	if _, err := fmt.Sscan(string(raw), &n); err != nil {
@@ -292,9 +294,10 @@ func TestAnswersThatWaitToBeReadAreNoLoad(t *testing.T) {
 		ph := profiling(4)
 		ph.Duration, ph.Grace = 10*time.Second, -1
 		r := newRig(t, func(n int64, _ *wire.Call) fake.Answer {
-			a := steady(600*time.Millisecond, 0)(0, nil)
-			if a.End = 400 * time.Millisecond; n >= 36 {
-				a.End = 8 * time.Second // of which the end of sending cuts all but the 0.4 s
+			a := steady(500*time.Millisecond, 0)(0, nil)
+			a.End = 100 * time.Millisecond // from [DONE] to the end of the body: that is the server's
+			if a.Late = 400 * time.Millisecond; n >= 36 {
+				a.Late = 8 * time.Second // of which the end of sending cuts all but the 0.4 s
 			}
 			return a
 		}, ph)

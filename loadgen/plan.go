@@ -21,6 +21,7 @@ type Plan struct {
 	// Retries is how often a request that was answered 429 is sent again, after the time that the answer's Retry-After asks for.
 	Retries int
 	Keep    wire.Keep // KeepText where output tokens are counted by the client
+	Watch   bool      // every part of every exchange is handed over
 	// Streams is how many sessions share one HTTP/2 connection.
 	Streams int
 	// Reuse is what becomes of connections between requests. All but Pooled are for HTTP/1.1.

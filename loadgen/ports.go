@@ -83,6 +83,8 @@ type Endpoint interface {
 	Parser() wire.Parser
 	// Usage reads the raw usage object of an answer; false where it holds no counts.
 	Usage(raw []byte) (metrics.Usage, bool)
+	// SpecDecode reads what an answer says of the server's speculative decoding; nil where it says nothing that can be understood.
+	SpecDecode(raw []byte) *metrics.SpecDecode
 	// Streaming says whether requests ask for an event stream.
 	Streaming() bool
 }
@@ -102,6 +104,8 @@ type Finished struct {
 	Reason []byte // reasoning text, where it was kept
 	// Input is the request's text, one space between messages, where its tokens are still to be counted: Record.In is then unknown.
 	Input []byte
+	// Body and Raw are the request's body and the answer's as it came, where the plan says Watch; Raw is kept where it says KeepRaw.
+	Body, Raw []byte
 }
 
 // Sink takes what the engine sends and what comes back, from many goroutines at once. It must not hold up the caller: it copies what it

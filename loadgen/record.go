@@ -18,6 +18,7 @@ func fill(r *metrics.Record, c *wire.Call) {
 	r.HTTP = metrics.HTTP{
 		Blocked:    f.Queued,
 		FirstWrite: f.FirstWrite, LastWrite: f.LastWrite,
+		Head:      f.HeadAt,
 		FirstByte: f.FirstByte, LastByte: f.LastByte,
 		Reused: f.Reused,
 		Sent:   f.Sent, Received: f.Received,
@@ -46,6 +47,18 @@ func fill(r *metrics.Record, c *wire.Call) {
 		// A request that had already failed or finished when the cut came is what it was.
 		r.Censored = f.Err != nil && f.Err.Code == 499
 	}
+}
+
+// exchange takes the parts of the exchange.
+func exchange(c *wire.Call) *metrics.Exchange {
+	t := &metrics.Exchange{Reads: make([]metrics.Read, len(c.Reads))}
+	for i, p := range c.Reads {
+		t.Reads[i] = metrics.Read{At: p.At, Size: int64(p.Size)}
+	}
+	for _, f := range c.Reply {
+		t.Reply = append(t.Reply, metrics.HeaderField{Name: f.Name, Value: f.Value})
+	}
+	return t
 }
 
 // start is where a request's clock starts: at its first write where it had a ready connection, at the moment it was ready to go where it had

@@ -281,11 +281,14 @@ func (w *worker) countInput(turn *Turn, history []Message) {
 func (w *worker) issue(sess *Session, turn *Turn, p permit, more bool) {
 	ph, c, r := w.ph, &w.call, &w.finished.Record
 	r.Seq, r.Intended, r.Issued = p.seq, p.at, p.taken
+	if turn.Timed && ph.Arrivals.Mode == Scheduled {
+		r.Scheduled = ph.start + int64(turn.At)
+	}
 	if w.bodyErr != nil {
 		return
 	}
 	c.Target, c.Body, c.Header, c.MaxChunks = ph.plan.Targets[w.target].Wire, w.body, w.header, turn.MaxTokens
-	c.Keep, c.CancelAfter = ph.plan.Keep, 0
+	c.Keep, c.CancelAfter, c.Watch = ph.plan.Keep, 0, ph.plan.Watch
 	if more {
 		c.Keep = max(c.Keep, wire.KeepText)
 	}
@@ -302,6 +305,7 @@ func (w *worker) exchange() {
 		ph.run.prefill.release()
 		r.Err = &metrics.Error{Type: "ValueError", Message: w.bodyErr.Error()}
 		r.Start, r.End = r.Issued, ph.Clock.Now()
+		w.finished.Body, w.finished.Raw = nil, nil
 		w.hand(nil, nil)
 		return
 	}
@@ -331,6 +335,13 @@ func (w *worker) exchange() {
 	}
 	if r.Err == nil {
 		ph.warm[w.target].Store(true)
+	}
+	if ph.plan.Watch {
+		r.Exchange = exchange(c)
+		w.finished.Body, w.finished.Raw = c.Body, c.Raw
+	}
+	if len(c.Spec) > 0 {
+		r.Spec = ph.Endpoint.SpecDecode(c.Spec)
 	}
 	if len(c.Usage) > 0 {
 		if u, ok := ph.Endpoint.Usage(c.Usage); ok {
@@ -371,7 +382,7 @@ func (w *worker) send() {
 		ph.gauge.wait(began, ended)
 	} else {
 		ph.gauge.wait(began, f.FirstWrite)
-		ph.gauge.wait(f.EndAt, ended)
+		ph.gauge.wait(f.Over, ended)
 	}
 }
 

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -16,6 +17,12 @@ type Options struct {
 	IncludeCold  bool // cold requests stay in the latency sets
 	OpenLoop     bool // arrivals do not wait for answers; without it the OpenLoop metrics are dropped
 	NoTokens     bool // answers are no tokens; the Produced metrics are dropped
+	Scheduled    bool // requests follow a file's schedule; without it the Scheduled metrics are dropped
+	Network      bool // the network's latency is given or measured; without it the Network metrics are dropped
+	// Objectives are the service level objectives; nil = none, and the WithObjectives metrics are dropped.
+	Objectives *Objectives `json:"-"`
+	// Limits are what counts as too far off; nil = DefaultLimits.
+	Limits *Limits
 	// ExactCap is how many values of one metric are kept for exact percentiles; 0 means DefaultExactCap.
 	ExactCap int
 	// HDR keeps a histogram of every latency and per-user rate from the first value on. All metrics get one past ExactCap.
@@ -24,14 +31,15 @@ type Options struct {
 
 // Table is the part of the metric table that applies to such a run.
 func (o Options) Table() []*Def {
-	var defs []*Def
-	for _, d := range Table() {
-		if d.Has(StreamOnly) && !o.Streaming || d.Has(UsageDiff) && o.ServerCounts || d.Has(OpenLoop) && !o.OpenLoop || d.Has(Produced) && o.NoTokens {
-			continue
-		}
-		defs = append(defs, d)
+	l := DefaultLimits()
+	if o.Limits != nil {
+		l = *o.Limits
 	}
-	return defs
+	return slices.DeleteFunc(table(l, o.Objectives), func(d *Def) bool {
+		return d.Has(StreamOnly) && !o.Streaming || d.Has(UsageDiff) && o.ServerCounts || d.Has(OpenLoop) && !o.OpenLoop ||
+			d.Has(WithObjectives) && o.Objectives == nil || d.Has(Scheduled) && !o.Scheduled || d.Has(Network) && !o.Network ||
+			d.Has(Produced) && o.NoTokens
+	})
 }
 
 // Counts are how the requests of a phase ended. Sent is always the sum of the others.
@@ -62,7 +70,10 @@ type Accumulator struct {
 	errs      errorGroups
 	coldSeen  coldCount
 	client    clientSide
-	from, to  int64 // first start and last end of any request that was completed
+	curves    *curves // nil = none
+	drafts    []int64 // by how many draft tokens a step took: steps
+	network   float64 // round trip in ns; 0 = not known
+	from, to  int64   // first start and last end of any request that was completed
 
 	rec  Record    // the last record, with the server's counts
 	list []float64 // the values of a PerGap metric
@@ -91,7 +102,14 @@ func (f *fold) add(how Fold, v float64, n int64) {
 
 // NewAccumulator returns an empty accumulator.
 func NewAccumulator(o Options) *Accumulator {
-	a := &Accumulator{o: o, defs: o.Table(), client: newClientSide(&o)}
+	a := newAccumulator(o, o.Table())
+	a.curves = newCurves(o.ExactCap)
+	return a
+}
+
+// newAccumulator returns one without curves. defs are o's table.
+func newAccumulator(o Options, defs []*Def) *Accumulator {
+	a := &Accumulator{o: o, defs: defs, client: newClientSide(&o)}
 	a.hot, a.cold = make([]*Series, len(a.defs)), make([]*Series, len(a.defs))
 	a.folds = make([]fold, len(a.defs))
 	for i, d := range a.defs {
@@ -136,14 +154,19 @@ func (a *Accumulator) Add(r *Record) {
 	if cold {
 		a.coldSeen.add(r.Cold)
 	}
+	if r.Valid() && r.Spec != nil {
+		a.drafts = addDrafts(a.drafts, r.Spec.Histogram)
+	}
 	if r.Valid() {
 		a.client.add(r, a.o.Streaming, !cold || a.o.IncludeCold)
 	}
+	if a.curves != nil {
+		a.curves.add(r)
+	}
 	for i, d := range a.defs {
-		if d.Shape == Derived || !d.For(r) {
-			continue
+		if d.Shape <= Aggregate && d.For(r) {
+			a.take(i, d, r, cold)
 		}
-		a.take(i, d, r, cold)
 	}
 }
 
@@ -227,19 +250,60 @@ func (a *Accumulator) Merge(o *Accumulator) error {
 	a.errs.merge(&o.errs)
 	a.coldSeen.merge(&o.coldSeen)
 	a.client.merge(&o.client)
+	a.curves.merge(o.curves)
+	a.drafts = addDrafts(a.drafts, o.drafts)
 	a.span(o.from, o.to)
 	return nil
+}
+
+func addDrafts(all, more []int64) []int64 {
+	for len(all) < len(more) {
+		all = append(all, 0)
+	}
+	for j, n := range more {
+		all[j] += n
+	}
+	return all
+}
+
+// Drafts are how many steps of the server's speculative decoding took 0, 1, … draft tokens; none where it said nothing of them.
+func (a *Accumulator) Drafts() []int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.drafts)
 }
 
 // Window is the time of one phase, from its first request's issue until all its requests had ended, in ns of the run.
 type Window struct{ Start, End int64 }
 
+// SetNetwork says how long the network's round trip took, in ns.
+func (a *Accumulator) SetNetwork(ns float64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.network = ns
+}
+
 // Results are the metrics that have a value, in the order of the table, Internal ones left out. The rates divide by the sum of the windows'
-// durations, or by benchmark_duration where no window is given.
+// durations, or by benchmark_duration where no window is given. Curves take all the time from the first window's start to the last one's
+// end.
 func (a *Accumulator) Results(w ...Window) []Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t := &Totals{by: map[string]float64{}}
+	all := a.curves.stretches()
+	defer func() { a.curves.parts = nil }() // as long as the run
+	var over Window
+	switch {
+	case len(w) > 0:
+		over = Window{w[0].Start, w[len(w)-1].End}
+	case len(all) > 0:
+		over = Window{all[0].from, all[len(all)-1].to}
+	}
+	return a.results(w, func(d *Def) (Result, bool) { return a.curves.result(d, all, over) })
+}
+
+// results are those of the windows, where curve gives what there is to say of a Curve.
+func (a *Accumulator) results(w []Window, curve func(*Def) (Result, bool)) []Result {
+	t := &Totals{by: map[string]float64{}, network: a.network}
 	for _, w := range w {
 		t.seconds += float64(w.End-w.Start) / 1e9
 	}
@@ -264,12 +328,31 @@ func (a *Accumulator) Results(w ...Window) []Result {
 			if ok && d.Tag == "benchmark_duration" && len(w) == 0 {
 				t.seconds = v / 1e9
 			}
+		case Restated:
+			r, ok = a.restate(d, t)
+		case Curve:
+			r, ok = curve(d)
 		}
 		if ok && !d.Has(Internal) {
 			out = append(out, r)
 		}
 	}
 	return out
+}
+
+// restate makes a Restated metric of the one that it shows.
+func (a *Accumulator) restate(d *Def, t *Totals) (Result, bool) {
+	var s *Series
+	if d.Of != "" {
+		i := slices.IndexFunc(a.defs, func(of *Def) bool { return of.Tag == d.Of })
+		if i < 0 {
+			return Result{}, false
+		}
+		s = a.shown(i)
+	}
+	r, ok := d.Restate(s, d, t)
+	r.Def = d
+	return r, ok
 }
 
 func (t *Totals) scalar(d *Def, v float64, ok bool) (Result, bool) {

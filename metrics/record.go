@@ -74,6 +74,7 @@ type HTTP struct {
 	TLSStart, TLSEnd   int64
 	FirstWrite         int64
 	LastWrite          int64
+	Head               int64 // the response head was complete, whatever the status
 	FirstByte          int64 // of the response body
 	LastByte           int64
 	Reused             bool
@@ -86,6 +87,18 @@ type HTTP struct {
 	ConnUse            uint32
 	Protocol           string
 }
+
+// Exchange is every part of a request and its answer, where the run keeps it.
+type Exchange struct {
+	Reads []Read        // those that brought bytes of the body
+	Reply []HeaderField // of the final response
+}
+
+// Read is the arrival of a part of the body, in ns of the run, and its size in bytes.
+type Read struct{ At, Size int64 }
+
+// HeaderField is a field of an HTTP head.
+type HeaderField struct{ Name, Value string }
 
 // Gap is the time between two consecutive content events, in ns; Shared marks two events of one read, whose gap is not a measurement.
 type Gap int64
@@ -106,15 +119,17 @@ type Record struct {
 	CorrelationID  string
 
 	Intended int64 // when the plan wanted it sent; equal to Issued in a closed loop
-	Issued   int64 // its slots were held
-	Start    int64 // DESIGN.md 2: first write, or ready to go where it had to dial
-	Ready    int64
-	Ack      int64 // response head, of a 2xx answer
-	First    int64 // first content event
-	Second   int64 // second content event; absent where it shared the first one's read
-	FirstOut int64 // first content event that is not reasoning
-	Last     int64 // last content event
-	End      int64 // last event, [DONE] counted, or when the error was known
+	// Scheduled is the time that a file's schedule has for the request; absent where it has none.
+	Scheduled int64
+	Issued    int64 // its slots were held
+	Start     int64 // DESIGN.md 2: first write, or ready to go where it had to dial
+	Ready     int64
+	Ack       int64 // response head, of a 2xx answer
+	First     int64 // first content event
+	Second    int64 // second content event; absent where it shared the first one's read
+	FirstOut  int64 // first content event that is not reasoning
+	Last      int64 // last content event
+	End       int64 // last event, [DONE] counted, or when the error was known
 
 	FirstSlack, LastSlack uint32 // µs
 	FirstLate, MaxLate    uint32 // µs
@@ -136,8 +151,10 @@ type Record struct {
 	Usage        Usage
 	// FirstTokens is how many tokens the server counted up to the first content event; known only where it says so in every event.
 	FirstTokens Count
+	Spec        *SpecDecode // nil = the server said nothing of it
 
 	HTTP        HTTP
+	Exchange    *Exchange // nil = the run keeps none
 	Cold        Cold
 	Err         *Error
 	Attempts    int32 // how often it was sent, where that is more than once

@@ -4,8 +4,11 @@ import "slices"
 
 // Table is the table of metric definitions, in the order in which results and records list them. Every call makes a new one, so that a
 // caller may change its own.
-func Table() []*Def {
-	return slices.Concat(latencyDefs(), lengthDefs(), countDefs(), httpDefs(), usageDefs(), usageTotalDefs())
+func Table() []*Def { return table(DefaultLimits(), nil) }
+
+func table(l Limits, o *Objectives) []*Def {
+	return slices.Concat(latencyDefs(), lengthDefs(l), countDefs(), httpDefs(), usageDefs(l), usageTotalDefs(), specDefs(),
+		goodDefs(o), curveDefs(), queueDefs(), replayDefs(), networkDefs(), adjustedDefs())
 }
 
 // row fills in what most definitions share: a metric is shown in the unit it is computed in.

@@ -34,7 +34,7 @@ func latencyDefs() []*Def {
 		ms(Def{Tag: "decode_duration", Header: "Decode Duration", Flags: StreamOnly, Group: Main, Order: 350,
 			Value: func(r *Record) (float64, bool) { return between(r.First, r.Last) },
 			Doc:   "From the first content event to the last, in ms: request latency less time to first token; 0 for a single event."}),
-		ms(Def{Tag: "inter_token_latency", Header: "Inter Token Latency", Flags: StreamOnly, Group: Main, Order: 400, Value: itl,
+		ms(Def{Tag: "inter_token_latency", Header: "Inter Token Latency", Flags: StreamOnly, Group: Main, Order: 400, Value: itl, judge: itlAtOnce,
 			Doc: "(Request latency − time to first token) / (output sequence length − tokens of the first event), in ms a token: the average gap of one request. " +
 				"The first event's tokens count as 1, unless --per-chunk-usage makes the server say how many they are. " +
 				"Absent below 2 tokens, and where all tokens came in one event or one read, for then no gap was measured."}),
@@ -77,6 +77,14 @@ func (r *Record) FirstChunk() (tokens int64, ok bool) {
 	default:
 		return k.N, true
 	}
+}
+
+// itlAtOnce is itl, and 0 where all tokens came at once: no objective asks for more.
+func itlAtOnce(r *Record) (float64, bool) {
+	if n, ok := osl(r); ok && n >= 2 && r.First != 0 && r.Last == r.First {
+		return 0, true
+	}
+	return itl(r)
 }
 
 func outputPerUser(r *Record) (float64, bool) {

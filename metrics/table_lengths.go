@@ -1,15 +1,23 @@
 package metrics
 
-import "math"
-
-// An output counts as of the wrong length past 5 % of the tokens asked for or past 50 tokens, whichever is less (aiperf's defaults).
-const (
-	oslMismatchPercent = 5
-	oslMismatchTokens  = 50
+import (
+	"fmt"
+	"math"
 )
 
+// Limits are what counts as too far off.
+type Limits struct {
+	UsagePercent float64 // a server's token count is discrepant where it differs from the client's by more than so many percent
+	// An output is of the wrong length past so many percent of the tokens asked for or so many tokens, whichever is less.
+	OSLPercent float64
+	OSLTokens  int64
+}
+
+// DefaultLimits are aiperf's.
+func DefaultLimits() Limits { return Limits{UsagePercent: 10, OSLPercent: 5, OSLTokens: 50} }
+
 // lengthDefs are the token counts: the client's own, or the server's where the run uses them.
-func lengthDefs() []*Def {
+func lengthDefs(l Limits) []*Def {
 	tokens := func(d Def) *Def {
 		d.Unit = Tokens
 		d.Flags |= LargerBetter | Integer
@@ -35,9 +43,9 @@ func lengthDefs() []*Def {
 			Doc: "100 · (output sequence length − tokens asked for) / tokens asked for, in %: below 0 the server stopped early, above 0 it " +
 				"wrote more. Absent where no length was asked for."}),
 		row(Def{Tag: "osl_mismatch_count", Header: "OSL Mismatch Count", Unit: Requests, Shape: Aggregate, Flags: NotInRecord | Produced,
-			Value: oslMismatch,
-			Doc: "Requests whose output length is off the length asked for by more than 5 % or 50 tokens, whichever is less. Shorter and " +
-				"longer outputs count alike."}),
+			Value: l.oslMismatch,
+			Doc: fmt.Sprintf("Requests whose output length is off the length asked for by more than %g %% or %d tokens, whichever is less. "+
+				"Shorter and longer outputs count alike.", l.OSLPercent, l.OSLTokens)}),
 		total("total_isl", "Total Input Sequence Length", "input_sequence_length", 0, "Sum of the input sequence lengths of valid requests."),
 		total("total_osl", "Total Output Sequence Length", "output_sequence_length", Produced, "Sum of the output sequence lengths."),
 		total("total_output_tokens", "Total Output Tokens", "output_token_count", Produced, "Sum of the output token counts."),
@@ -67,11 +75,11 @@ func oslDiff(r *Record) (float64, bool) {
 	return (n - want) / want * 100, true
 }
 
-func oslMismatch(r *Record) (float64, bool) {
+func (l Limits) oslMismatch(r *Record) (float64, bool) {
 	if _, ok := oslDiff(r); !ok {
 		return 0, false
 	}
 	n, _ := osl(r)
 	want, _ := known(r.RequestedOSL)
-	return oneIf(math.Abs(n-want) > min(want*(oslMismatchPercent/100.), oslMismatchTokens)), true
+	return oneIf(math.Abs(n-want) > min(want*(l.OSLPercent/100), float64(l.OSLTokens))), true
 }

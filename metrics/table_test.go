@@ -24,6 +24,8 @@ func streamed() *Record {
 		Usage: Usage{Prompt: Known(640), Completion: Known(12), Total: Known(652), Reasoning: Known(3), CacheRead: Known(160),
 			CacheWrite: Known(7), CacheMiss: Known(480), AcceptedPrediction: Known(1), RejectedPredict: Known(2), PromptAudio: Known(4),
 			CompletionAudio: Known(5), ToolUsePrompt: Known(6)},
+		Scheduled: at(-5),
+		Spec:      &SpecDecode{MeanLength: 2.5, AcceptanceRate: 0.75, Accepted: 6, Drafted: 8, Steps: 4, Histogram: []int64{1, 0, 3}},
 		HTTP: HTTP{Blocked: 2 * ms, DNSStart: at(-40), DNSEnd: at(-37), DialStart: at(-37), DialEnd: at(-33), TLSStart: at(-33), TLSEnd: at(-28),
 			FirstWrite: at(0), LastWrite: at(1), FirstByte: at(95), LastByte: at(200), Sent: 2048, Received: 5120, Writes: 2, Reads: 9},
 	}
@@ -73,11 +75,14 @@ func TestValuesOfAStreamedRequest(t *testing.T) {
 		"usage_accepted_prediction_tokens": {1}, "usage_rejected_prediction_tokens": {2}, "usage_prompt_audio_tokens": {4},
 		"usage_completion_audio_tokens": {5}, "usage_tool_use_prompt_tokens": {6},
 		"usage_prompt_tokens_diff_pct": {25}, "usage_completion_tokens_diff_pct": {100. / 3}, "usage_reasoning_tokens_diff_pct": {0},
-		"usage_discrepancy_count": {1},
+		"usage_discrepancy_count": {1}, "good_request_count": {0},
+		"credit_to_start_latency": {3}, "effective_latency": {203}, "replay_send_schedule_offset": {5e6},
+		"spec_decode_acceptance_length": {2.5}, "spec_decode_draft_acceptance_rate": {75}, "spec_decode_accepted_per_verified": {10. / 12},
+		"spec_decode_steps": {4}, "spec_decode_accepted_draft_tokens": {6}, "spec_decode_draft_tokens": {8},
 	}
 	got := map[string][]float64{}
 	for _, d := range Table() {
-		if d.Shape != Derived {
+		if d.Shape <= Aggregate {
 			got[d.Tag] = value(t, d.Tag, streamed())
 		}
 	}
@@ -165,6 +170,9 @@ func TestValuesThatDifferOrAreAbsent(t *testing.T) {
 			"usage_discrepancy_count", []float64{1}},
 		{"reasoning apart", func(r *Record) { r.In, r.Usage.Completion, r.Usage.Reasoning = Known(640), Known(9), Known(4) },
 			"usage_discrepancy_count", []float64{1}},
+		{"no answer of the server's own drafts", func(r *Record) { r.Spec = nil }, "spec_decode_steps", nil},
+		{"nothing drafted", func(r *Record) { r.Spec = &SpecDecode{} }, "spec_decode_accepted_per_verified", nil},
+		{"no time in a file", func(r *Record) { r.Scheduled = 0 }, "replay_send_schedule_offset", nil},
 		{"prompt 10 % below", func(r *Record) { r.In, r.Usage.Prompt = Known(1000), Known(900) }, "usage_prompt_tokens_diff_pct", []float64{10}},
 	} {
 		r := streamed()
@@ -232,7 +240,7 @@ func TestTableIsWhole(t *testing.T) {
 		case d.Header == "" || d.Unit == "" || d.Display == "" || d.Doc == "" || !strings.HasSuffix(d.Doc, "."):
 			t.Errorf("%s lacks its header, unit or doc", d.Tag)
 		case (d.Value != nil) != (d.Shape == PerRecord || d.Shape == Aggregate), (d.List != nil) != (d.Shape == PerGap),
-			(d.Derive != nil) != (d.Shape == Derived):
+			(d.Derive != nil) != (d.Shape == Derived), (d.Restate != nil) != (d.Shape == Restated), (d.over != nil) != (d.Shape == Curve):
 			t.Errorf("%s has the wrong functions for its shape", d.Tag)
 		case d.Group == FileOnly && d.Order != 0 && !d.Has(ErrorOnly):
 			t.Errorf("%s has a row in no table", d.Tag)
@@ -278,6 +286,17 @@ func TestTableOfARun(t *testing.T) {
 		{Options{Streaming: true}, "usage_prompt_tokens_diff_pct", true},
 		{Options{Streaming: true, ServerCounts: true}, "usage_prompt_tokens_diff_pct", false},
 		{Options{Streaming: true, ServerCounts: true}, "usage_prompt_tokens", true},
+		{Options{}, "effective_concurrency", true},
+		{Options{}, "effective_decode_throughput", false},
+		{Options{}, "goodput", false},
+		{Options{Objectives: &Objectives{}}, "goodput", true},
+		{Options{}, "network_rtt", false},
+		{Options{Network: true}, "network_adjusted_request_latency", true},
+		{Options{Network: true}, "network_adjusted_time_to_first_token", false},
+		{Options{}, "replay_sched_lag_p50", false},
+		{Options{Scheduled: true}, "replay_sched_lag_p50", true},
+		{Options{}, "adj_request_latency", true},
+		{Options{}, "adj_inter_token_latency", false},
 	} {
 		if got := has(c.o, c.tag); got != c.want {
 			t.Errorf("%+v: %s is there: %v, want %v", c.o, c.tag, got, c.want)

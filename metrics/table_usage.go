@@ -1,9 +1,9 @@
 package metrics
 
-import "math"
-
-// A server's count is discrepant where it differs from the client's by more than this many percent (aiperf's default).
-const usageMismatchPercent = 10
+import (
+	"fmt"
+	"math"
+)
 
 // usageField is one count of the server's usage object, with the sum over the run that belongs to it.
 type usageField struct {
@@ -44,7 +44,7 @@ func usageFields() []usageField {
 }
 
 // usageDefs are the server's own token counts, and how far the client's are from them.
-func usageDefs() []*Def {
+func usageDefs(l Limits) []*Def {
 	var defs []*Def
 	for _, f := range usageFields() {
 		defs = append(defs, row(Def{Tag: f.tag, Header: f.header, Unit: Tokens, Flags: f.flags | Integer, Group: UsageTable, Order: f.order,
@@ -60,8 +60,9 @@ func usageDefs() []*Def {
 		diff("usage_completion_tokens_diff_pct", "Usage Completion Diff %", "output tokens, reasoning included,", Produced, completionDiff),
 		diff("usage_reasoning_tokens_diff_pct", "Usage Reasoning Diff %", "reasoning tokens", Produced, reasoningDiff),
 		row(Def{Tag: "usage_discrepancy_count", Header: "Usage Discrepancy Count", Unit: Requests, Shape: Aggregate,
-			Flags: UsageDiff | NotInRecord | Produced, Value: discrepant,
-			Doc: "Requests where the server's and the client's count of prompt, output or reasoning tokens differ by more than 10 %."}))
+			Flags: UsageDiff | NotInRecord | Produced, Value: l.discrepant,
+			Doc: fmt.Sprintf("Requests where the server's and the client's count of prompt, output or reasoning tokens differ by more than %g %%.",
+				l.UsagePercent)}))
 }
 
 // usageTotalDefs are the sums of the server's counts over the run.
@@ -109,12 +110,12 @@ func diffPercent(server Count, client float64, ok bool) (float64, bool) {
 }
 
 // discrepant needs both the prompt's and the output's difference; the reasoning's counts where it is there.
-func discrepant(r *Record) (float64, bool) {
+func (l Limits) discrepant(r *Record) (float64, bool) {
 	p, ok := promptDiff(r)
 	c, ok2 := completionDiff(r)
 	if !ok || !ok2 {
 		return 0, false
 	}
 	t, _ := reasoningDiff(r)
-	return oneIf(max(p, c, t) > usageMismatchPercent), true
+	return oneIf(max(p, c, t) > l.UsagePercent), true
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 
 	"prefire/internal/config"
 	"prefire/internal/endpoint"
@@ -43,22 +44,24 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		{Key: "cold", Value: coldFacts(cold)},
 		{Key: "prompts", Value: b.promptFacts(prompts)},
 		{Key: "sent_again", Value: b.sink.again.facts()},
+		{Key: "round_trip", Value: b.trip.facts()},
 		{Key: "statistics", Value: statisticsFacts(r)},
 		{Key: "client", Value: b.clientFacts(client, verdicts)},
 	}
 	r.Screen = export.Screen{
-		Title:   title(b.load.kind),
-		Version: version(),
-		Seed:    fmt.Sprintf("%d (%s)", seed, source),
-		Counts:  counts,
-		Cold:    cold,
-		Prewarm: b.prewarmLines(sum),
-		Load:    loadLines(sum),
-		Server:  serverLines(r.Server),
-		Health:  clientLine(b.health.Client, &client, &b.used),
-		Client:  judged,
-		Notices: slices.Concat(b.notices(counts, cold, verdicts), b.promptNotices(prompts), b.control.notices(), b.networkNotices()),
-		Files:   b.files(r.Server),
+		Title:     title(b.load.kind),
+		Version:   version(),
+		ShowTrace: b.cfg.Artifacts.ShowTrace,
+		Limits:    b.options.Limits,
+		Seed:      fmt.Sprintf("%d (%s)", seed, source),
+		Counts:    counts,
+		Cold:      cold,
+		Prewarm:   b.prewarmLines(sum),
+		Load:      loadLines(sum),
+		Server:    serverLines(r.Server),
+		Health:    clientLine(b.health.Client, &client, &b.used),
+		Client:    judged,
+		Notices:   slices.Concat(b.notices(counts, cold, verdicts), b.promptNotices(prompts), b.control.notices(), b.networkNotices(), b.trip.notices(), b.sliceNotices(), lagNotice(r.Results)),
 	}
 }
 
@@ -242,10 +245,24 @@ func coldFacts(c metrics.ColdReport) export.Object {
 }
 
 func statisticsFacts(r *export.Run) export.Object {
-	var approx []string
+	var approx, averages []string
+	var reached export.Object
 	for i := range r.Results {
-		if r.Results[i].Approx {
-			approx = append(approx, r.Results[i].Def.Tag)
+		m := &r.Results[i]
+		switch {
+		case m.Approx && m.Def.Shape == metrics.Curve:
+			averages = append(averages, m.Def.Tag)
+		case m.Approx:
+			approx = append(approx, m.Def.Tag)
+		}
+		if tag, ok := strings.CutPrefix(m.Def.Tag, "adj_"); ok {
+			for _, p := range metrics.Percentiles {
+				name := fmt.Sprintf("p%g", p)
+				if _, ok := m.Stat(name); !ok {
+					reached = append(reached, export.Field{Key: tag, Value: name})
+					break
+				}
+			}
 		}
 	}
 	how := "exact"
@@ -255,6 +272,12 @@ func statisticsFacts(r *export.Run) export.Object {
 	o := export.Object{{Key: "percentiles", Value: how}, {Key: "rule", Value: "linear between order statistics"}}
 	if len(approx) > 0 {
 		o = append(o, export.Field{Key: "from_hdr_histogram", Value: approx})
+	}
+	if len(averages) > 0 {
+		o = append(o, export.Field{Key: "from_averages_over_short_times", Value: averages})
+	}
+	if len(reached) > 0 {
+		o = append(o, export.Field{Key: "percentile_that_reaches_failures", Value: reached})
 	}
 	return o
 }
@@ -323,22 +346,33 @@ func (b *bench) notices(c metrics.Counts, cold metrics.ColdReport, verdicts []ve
 		out = append(out, "the server refused stream_options: from then on requests were sent without it, so there is no usage, and what counts tokens by the server is absent")
 	}
 	if c.Censored > 0 {
-		out = append(out, fmt.Sprintf("%d requests were cut while they ran; they are in %s and in no metric", c.Censored, b.dir.Names.Censored))
+		where := "they are in " + b.dir.Names.Censored + " and in no metric"
+		if b.cfg.Artifacts.Level == config.LevelSummary {
+			where = "they are in no metric"
+		}
+		out = append(out, fmt.Sprintf("%d requests were cut while they ran; %s", c.Censored, where))
 	}
 	return out
 }
 
-// files are the run's files as the footer lists them.
-func (b *bench) files(server *export.ServerMetrics) []export.File {
+// files are the run's files as the footer lists them: aiperf's, more of them, and our own.
+func (b *bench) files(server *export.ServerMetrics, more []export.File) []export.File {
 	n := b.dir.Names
-	var out []export.File
-	for _, f := range [...]struct{ kind, name string }{
-		{"CSV Export", n.CSV}, {"JSON Export", n.JSON}, {"Server Metrics CSV Export", server.CSVName(n)}, {"Server Metrics JSON Export", server.JSONName(n)},
-		{"Records", n.Records}, {"Histograms", n.Hlog},
-	} {
+	file := func(kind, name string) export.File {
+		return export.File{Kind: kind, Path: filepath.Join(b.dir.Path, name)}
+	}
+	out := []export.File{file("CSV Export", n.CSV)}
+	if !b.cfg.Artifacts.NoSummary {
+		out = append(out, file("JSON Export", n.JSON))
+	}
+	out = append(out, more...)
+	for _, f := range [...]struct{ kind, name string }{{"Server Metrics CSV Export", server.CSVName(n)}, {"Server Metrics JSON Export", server.JSONName(n)}} {
 		if f.name != "" {
-			out = append(out, export.File{Kind: f.kind, Path: filepath.Join(b.dir.Path, f.name)})
+			out = append(out, file(f.kind, f.name))
 		}
 	}
-	return out
+	if b.cfg.Artifacts.Level != config.LevelSummary {
+		out = append(out, file("Records", n.Records))
+	}
+	return append(out, file("Histograms", n.Hlog))
 }

@@ -232,7 +232,7 @@ func sessionCopies(env func(string) (string, bool)) ([]string, error) {
 
 // readSettings are the settings of aiperf's in the environment that are read.
 func readSettings() []string {
-	names := []string{verifyEnv, trustEnv, ipVersionEnv}
+	names := []string{verifyEnv, trustEnv, ipVersionEnv, usageDiffEnv, oslShareEnv, oslTokensEnv}
 	for _, c := range copySettings() {
 		names = append(names, c.setting)
 	}

@@ -153,6 +153,7 @@ type bench struct {
 	state   func() wire.Health // the transport's, now
 	control *controls
 	servers *servers
+	trip    *roundTrip
 	began   machine
 	running int  // profiling phases that run now: seamless ones overlap
 	used    used // over the profiling phases
@@ -217,7 +218,20 @@ func benchmarkPart(p process, cfg *config.Config, command string, of *part) (*ou
 		command: command, part: of, typed: make(chan os.Signal, 2), live: live,
 		dir: export.Dir{FS: export.Disk{}, Path: cfg.Artifacts.Dir, Names: export.NewNames(cfg.Artifacts.Prefix)}}
 	b.secrets = export.NewRedactor(cfg.Secrets()...)
-	b.options = metrics.Options{Streaming: l.api.Streaming(), NoTokens: !l.kind.HasTokens(), ServerCounts: cfg.Endpoint.ServerCounts, IncludeCold: cfg.IncludeCold, OpenLoop: openLoop(&l.plan), HDR: true}
+	b.trip = &roundTrip{b: b}
+	slos, err := objectives(cfg)
+	if err != nil {
+		return nil, err
+	}
+	far, err := lengthLimits(p.env)
+	if err != nil {
+		return nil, err
+	}
+	b.options = metrics.Options{Streaming: l.api.Streaming(), NoTokens: !l.kind.HasTokens(), ServerCounts: cfg.Endpoint.ServerCounts, IncludeCold: cfg.IncludeCold, OpenLoop: openLoop(&l.plan), HDR: true,
+		Scheduled: onSchedule(&l.plan), Network: cfg.RoundTrip.Adjusts(), Objectives: slos, Limits: far}
+	if err := applicable(cfg, b.options.Table()); err != nil {
+		return nil, err
+	}
 	out, err := b.execute()
 	if err != nil || !cfg.Report {
 		return out, err
@@ -244,7 +258,9 @@ func (b *bench) execute() (*outcome, error) {
 	b.sink, err = newSink(sinkOptions{
 		dir: b.dir, now: b.clock.Now, secrets: b.secrets, count: count, phases: len(b.cfg.Phases), metrics: b.options,
 		records: export.RecordOptions{Defs: b.options.Table(), Phases: b.phases(nil), Secrets: b.secrets,
-			Wall: func(at int64) int64 { return b.clock.Wall(at).UnixNano() }},
+			Wall:  func(at int64) int64 { return b.clock.Wall(at).UnixNano() },
+			Trace: b.cfg.Artifacts.Trace, Request: b.load.requestFields, Host: b.load.host},
+		slice: int64(b.cfg.Artifacts.Slice), level: b.cfg.Artifacts.Level, answers: b.cfg.Artifacts.Answers,
 		note: b.note(count != nil), hideBodies: b.cfg.Endpoint.SecretBodies(),
 	})
 	if err != nil {
@@ -266,6 +282,7 @@ func (b *bench) execute() (*outcome, error) {
 		OnPhase: b.onPhase, Before: b.servers.before,
 	})
 	ended := b.clock.Now()
+	b.trip.end()
 	b.load.server.loaded()
 	b.view.stop()
 	b.redactPrewarm(sum)
@@ -344,6 +361,7 @@ func (b *bench) onPhase(i int, over bool) {
 		return
 	}
 	if b.running++; b.running == 1 {
+		b.trip.begin()
 		b.began = now
 	}
 }
@@ -441,7 +459,7 @@ func (b *bench) phases(sums []loadgen.PhaseSummary) []export.Phase {
 			e.Start, e.End = b.clock.Wall(s.Start), b.clock.Wall(s.End)
 			e.WasCancelled = s.Stopped
 			e.OK, e.Failed = s.OK, s.Failed+s.Cancelled
-			e.Errors = acc.Errors()
+			e.Errors, e.Drafts = acc.Errors(), acc.Drafts()
 			e.Results = acc.Results(metrics.Window{Start: s.Start, End: s.End})
 		}
 	}
@@ -494,6 +512,15 @@ func (b *bench) results(sum *loadgen.Summary) (r *export.Run, acc *metrics.Accum
 	if err != nil {
 		return nil, nil, err
 	}
+	acc.SetNetwork(b.trip.mean())
+	warm.SetNetwork(b.trip.mean())
+	for _, a := range b.sink.byPhase {
+		a.SetNetwork(b.trip.mean())
+	}
+	parts, err := b.slices(acc)
+	if err != nil {
+		return nil, nil, err
+	}
 	r = &export.Run{
 		BenchmarkID:  strings.ReplaceAll(uuid.NewString(), "-", "")[:12],
 		Info:         export.Info{Seed: b.load.seed, Command: b.cfg.Command},
@@ -503,6 +530,9 @@ func (b *bench) results(sum *loadgen.Summary) (r *export.Run, acc *metrics.Accum
 		InputConfig:  b.cfg.Input,
 		Phases:       b.phases(sum.Phases),
 		Secrets:      b.secrets,
+		Slices:       parts,
+		NoSummary:    b.cfg.Artifacts.NoSummary,
+		Drafts:       acc.Drafts(),
 	}
 	b.part.name(r)
 	if len(windows) > 0 {
@@ -535,6 +565,8 @@ func (b *bench) export(sum *loadgen.Summary, failed error) (*outcome, error) {
 	if b.terminated.Load() {
 		code = exitTerminated
 	}
+	more, written := b.outputFiles()
 	b.describe(r, sum, acc)
-	return &outcome{run: r, code: code, failed: failed, client: b.health.Client, used: b.used}, b.dir.WriteRun(r, acc.Histograms())
+	r.Screen.Files = b.files(r.Server, more)
+	return &outcome{run: r, code: code, failed: failed, client: b.health.Client, used: b.used}, errors.Join(written, b.dir.WriteRun(r, acc.Histograms()))
 }

@@ -128,7 +128,7 @@ func (r *recovery) open(dir string) error {
 		r.phases[i].Phase = loadgen.Phase{Name: p.Name, Kind: p.Kind}
 	}
 	b := &bench{process: r.process, cfg: cfg, load: &load{seed: n.Seed}, clock: &realClock{epoch: time.Unix(0, n.EpochNS+1)}, options: n.Metrics,
-		dir: export.Dir{FS: export.Disk{}, Path: dir, Names: export.NewNames(n.Prefix)}}
+		dir: export.Dir{FS: export.Disk{}, Path: dir, Names: export.NewNames(n.Prefix), KeepRaw: true}}
 	r.b = b
 	var count func([]byte) int
 	if n.Counted {
@@ -261,7 +261,7 @@ func (r *recovery) export(read collect.Read, inputs int64) (*export.Run, error) 
 		{Key: "statistics", Value: statisticsFacts(run)}, {Key: "client", Value: export.Object{{Key: "records", Value: value(client)}, {Key: "verdicts", Value: verdictFacts(judged)}}},
 	}
 	run.Screen = export.Screen{Title: n.Title, Version: n.Version, Seed: fmt.Sprintf("%d (%s)", n.Seed, n.SeedSource), Counts: counts, Cold: cold,
-		Notices: r.notices(read), Files: b.files(run.Server)}
+		Notices: r.notices(read), Files: b.files(run.Server, nil)}
 	for _, v := range judged {
 		run.Screen.Client = append(run.Screen.Client, v.Verdict)
 	}

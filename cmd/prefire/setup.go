@@ -109,6 +109,7 @@ func prepare(cfg *config.Config, env func(string) (string, bool), of *part) (*lo
 	if l.server != nil { // answers are counted by the server alone
 		l.plan.Keep = wire.KeepNothing
 	}
+	keep(cfg, &l.plan)
 	l.plan.Prewarm.Learn = l.learn
 	if name := l.way.Unused(); name != "" {
 		l.source.Close()

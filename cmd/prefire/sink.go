@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"prefire/internal/collect"
+	"prefire/internal/config"
 	"prefire/internal/endpoint"
 	"prefire/internal/export"
 	"prefire/loadgen"
@@ -47,6 +48,11 @@ type sink struct {
 	byPhase  []*metrics.Accumulator
 	gap      promptGap
 	again    sentAgain
+	slices   *metrics.Slices // nil = none
+	answers  *answersFile    // nil = none
+
+	raw    *rawFile // nil = none
+	traced bool     // records hold the exchange
 	// misjudged are the answers whose first chunk cannot hold as many tokens as the server said.
 	misjudged int64
 }
@@ -62,6 +68,9 @@ type sinkOptions struct {
 	note    runNote
 	// hideBodies: request bodies hold secrets.
 	hideBodies bool
+	slice      int64 // width in ns; 0 = no slices
+	level      string
+	answers    bool
 }
 
 // claim makes the run's folder and its journal, empty, and holds the journal for this run: two runs at once in one folder would take each
@@ -99,6 +108,11 @@ func newSink(o sinkOptions) (*sink, error) {
 		_ = journal.Close()
 		return nil, err
 	}
+	// A page about an earlier run would be read as this one's.
+	if err := os.Remove(filepath.Join(o.dir.Path, reportFile)); err != nil && !os.IsNotExist(err) {
+		_ = journal.Close()
+		return nil, fmt.Errorf("%w; choose another folder with --artifact-dir", err)
+	}
 	s, err := openSink(o, journal)
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(filepath.Join(o.dir.Path, noteFile)))
@@ -116,7 +130,7 @@ func openSink(o sinkOptions, journal *os.File) (*sink, error) {
 		_ = journal.Close()
 		return nil, err
 	}
-	s := &sink{dir: o.dir, now: o.now, secrets: o.secrets, hideBodies: o.hideBodies, counted: o.count != nil, server: o.metrics.ServerCounts, journal: journal, encoder: export.NewRecordEncoder(o.records),
+	s := &sink{dir: o.dir, now: o.now, secrets: o.secrets, hideBodies: o.hideBodies, counted: o.count != nil, server: o.metrics.ServerCounts, journal: journal, traced: o.records.Trace, encoder: export.NewRecordEncoder(o.records),
 		records: o.dir.Append(o.dir.Names.Records), censored: o.dir.Append(o.dir.Names.Censored)}
 	for range o.phases {
 		s.byPhase = append(s.byPhase, metrics.NewAccumulator(o.metrics))
@@ -127,9 +141,25 @@ func openSink(o sinkOptions, journal *os.File) (*sink, error) {
 		return nil, err
 	}
 	s.inputs = newInputs(stream)
-	s.collector = collect.New(collect.Options{
-		Journal: s.journal, Count: o.count, Counters: max(1, runtime.GOMAXPROCS(0)/2), Emit: s.emit, MaxQueued: queuedForCounting,
-	})
+	c := collect.Options{Journal: s.journal, Count: o.count, Counters: max(1, runtime.GOMAXPROCS(0)/2), Emit: s.emit, MaxQueued: queuedForCounting}
+	if o.level == config.LevelSummary {
+		s.records, s.censored = nil, nil
+	}
+	if o.level == config.LevelRaw {
+		s.raw = &rawFile{out: o.dir.Append(o.dir.Names.Raw), encoder: export.NewRecordEncoder(o.records)}
+	}
+	if o.slice > 0 {
+		s.slices = metrics.NewSlices(o.metrics, o.slice)
+	}
+	if o.answers {
+		out, err := o.dir.Stream(export.AnswersFile)
+		if err != nil {
+			return nil, errors.Join(err, s.inputs.close(), s.journal.Close())
+		}
+		s.answers = &answersFile{export.NewAnswers(out, o.records), out}
+		c.Answer = s.answer
+	}
+	s.collector = collect.New(c)
 	return s, nil
 }
 
@@ -148,23 +178,45 @@ func (s *sink) Finished(f *loadgen.Finished) {
 		f.Record.HTTP.Reason = s.secrets.String(f.Record.HTTP.Reason)
 		f.Record.ContextOverflow = endpoint.IsContextOverflow(e.Message)
 	}
+	hideReply(f.Record.Exchange, s.secrets)
+	s.raw.add(f)
+	if !s.traced {
+		f.Record.Exchange = nil
+	}
 	s.collector.Finished(f)
 }
 
-// emit takes the counted records one at a time.
-func (s *sink) emit(r *metrics.Record) error {
-	s.gap.add(r)
-	s.again.add(r)
+// answer takes the text of one answer at a time, before emit does the record.
+func (s *sink) answer(r *metrics.Record, reasoning, output []byte) error {
+	s.serverCounts(r)
+	return s.answers.Add(r, reasoning, output)
+}
+
+// serverCounts puts the server's counts in the place of the client's, or beside them.
+func (s *sink) serverCounts(r *metrics.Record) {
 	switch {
 	case s.server:
 		r.UseServerCounts()
 	case !s.counted:
 		r.AddServerCounts()
 	}
+}
+
+// emit takes the counted records one at a time.
+func (s *sink) emit(r *metrics.Record) error {
+	s.gap.add(r)
+	s.again.add(r)
+	s.serverCounts(r)
 	if _, ok := r.FirstChunk(); !ok && r.Valid() {
 		s.misjudged++
 	}
 	s.byPhase[r.Phase].Add(r)
+	if s.slices != nil && r.Kind == metrics.Profiling {
+		s.slices.Add(r)
+	}
+	if s.records == nil {
+		return nil
+	}
 	out := s.records
 	if r.Censored {
 		out, s.line = s.censored, s.encoder.AppendCensored(s.line[:0], r)
@@ -181,11 +233,13 @@ func (s *sink) emit(r *metrics.Record) error {
 	return nil
 }
 
-func (s *sink) flush() error { return errors.Join(s.records.Flush(), s.censored.Flush()) }
+func (s *sink) flush() error {
+	return errors.Join(s.records.Flush(), s.censored.Flush())
+}
 
 // close waits until everything is counted and written, and returns the first error met.
 func (s *sink) close() error {
-	return errors.Join(s.collector.Close(), s.records.Close(), s.censored.Close(), s.inputs.close())
+	return errors.Join(s.collector.Close(), s.records.Close(), s.censored.Close(), s.inputs.close(), s.answers.close(), s.raw.close())
 }
 
 // kept closes the journal and reports whether all that finished can be read from it.
@@ -197,7 +251,11 @@ func (s *sink) kept() bool {
 
 // abandon takes away all that a run without a request has begun.
 func (s *sink) abandon() error {
-	return errors.Join(s.forget(), os.Remove(filepath.Join(s.dir.Path, export.InputsFile)))
+	err := errors.Join(s.forget(), os.Remove(filepath.Join(s.dir.Path, export.InputsFile)))
+	if s.answers != nil {
+		err = errors.Join(err, os.Remove(filepath.Join(s.dir.Path, export.AnswersFile)))
+	}
+	return err
 }
 
 // forget takes away the journal, once all it holds is in the run's files, and what was noted of the run for it.

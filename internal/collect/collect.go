@@ -38,6 +38,8 @@ type Options struct {
 	Counters int
 	// Emit takes the counted records, one at a time, in the order in which they finished. The record is valid only during the call.
 	Emit func(*metrics.Record) error
+	// Answer takes the texts of each record's answer, before Emit does the record; nil = nobody wants them. They are valid only during the call.
+	Answer func(r *metrics.Record, reasoning, output []byte) error
 	// MaxQueued bounds the bytes that wait for counting in memory, about; past it batches wait in the journal.
 	MaxQueued int
 }
@@ -316,6 +318,12 @@ func (c *Collector) emit() {
 			c.fail(b.err)
 		}
 		for i := range b.items {
+			if c.o.Answer != nil {
+				it := &b.items[i]
+				if err := c.o.Answer(&it.record, b.part(it.reason), b.part(it.out)); err != nil {
+					c.fail(err)
+				}
+			}
 			if err := c.o.Emit(&b.items[i].record); err != nil {
 				c.fail(err)
 			}

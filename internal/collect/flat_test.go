@@ -30,8 +30,10 @@ func (endless) Next(context.Context, loadgen.Stream) (*loadgen.Session, error) {
 	return &loadgen.Session{Turns: []loadgen.Turn{{Messages: []loadgen.Message{{Role: "user", Content: "go"}}, Input: metrics.Known(1), MaxTokens: 2}}}, nil
 }
 
-func (endless) Streaming() bool                     { return true }
-func (endless) Parser() wire.Parser                 { return endless{} }
+func (endless) Streaming() bool                       { return true }
+func (endless) Parser() wire.Parser                   { return endless{} }
+func (endless) SpecDecode([]byte) *metrics.SpecDecode { return nil }
+
 func (endless) Usage([]byte) (metrics.Usage, bool)  { return metrics.Usage{}, false }
 func (endless) Body([]byte, *wire.Delta) wire.Class { return wire.Malformed }
 func (endless) AppendBody(dst []byte, _ *loadgen.Turn, _ []loadgen.Message) ([]byte, error) {

@@ -19,6 +19,8 @@ func set(t *testing.T, v reflect.Value, n *int) {
 		v.SetInt(int64(*n % 100))
 	case k >= reflect.Uint && k <= reflect.Uint64:
 		v.SetUint(uint64(*n % 100))
+	case k == reflect.Float64:
+		v.SetFloat(float64(*n) / 8)
 	case k == reflect.String:
 		v.SetString("s\n\"<&>\u2028é" + string(rune('a'+*n%26)))
 	case k == reflect.Slice:

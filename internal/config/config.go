@@ -33,6 +33,8 @@ type Config struct {
 	// DefaultStop: no stop was given, and the run ends after 10 requests, unless its prompts come with a schedule.
 	DefaultStop bool
 	Artifacts   Artifacts
+	SLOs        []metrics.Objective // none = no goodput
+	RoundTrip   RoundTrip
 	// ServerMetrics is what is read of the servers' own metrics; nil = nothing.
 	ServerMetrics *ServerMetrics
 	Seed          *uint64 // nil = drawn from the system
@@ -201,6 +203,13 @@ const Infinite = time.Duration(-1)
 type Artifacts struct {
 	Dir    string // the run's own folder, resolved (aiperf's naming where --artifact-dir is not given)
 	Prefix string // "" = aiperf's default names
+
+	Level     string        // one of the Level constants
+	NoSummary bool          // no JSON of the summary
+	Trace     bool          // each request's way over the network in its record
+	ShowTrace bool          // a table of it on the screen
+	Answers   bool          // outputs.json
+	Slice     time.Duration // 0 = no slices
 }
 
 // Error is a command line or config that cannot be run. Cmd prints it under Title and exits 1.

@@ -139,7 +139,10 @@ func (d *decoder) benchmark(n *node) *draft {
 	if v, where, ok := s.value("artifacts"); ok {
 		a := d.section(v, where, artifactsKeys())
 		out.dir, out.prefix = a.text("dir"), a.text("prefix")
+		a.outputs(&out.outputs)
 	}
+	d.slos(s, &out.outputs)
+	d.roundTrip(s, &out.outputs)
 	if v, where, ok := s.value("tokenizer"); ok {
 		t := d.section(v, where, tokenizerKeys())
 		out.tokenizer, out.revision, out.dataset.prompts.template = t.text("name"), t.text("revision"), t.truth("apply_chat_template")

@@ -39,6 +39,7 @@ type draft struct {
 	tokenizer opt[string]
 	revision  opt[string] // of the tokenizer
 	dir       opt[string]
+	outputs   outputsDraft
 	prefix    opt[string]
 	seed      opt[int64] // of the envelope or the flag
 	ui        opt[string]

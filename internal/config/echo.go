@@ -15,6 +15,7 @@ func (d *draft) echo(c *Config) Map {
 	if a := d.echoArtifacts(c); len(a) > 0 {
 		m = append(m, KeyValue{"artifacts", a})
 	}
+	m = d.outputs.echoObjectives(m)
 	tokenizer := put(put(Map{}, "name", d.tokenizer), "revision", d.revision)
 	m = append(m, KeyValue{"tokenizer", put(tokenizer, "apply_chat_template", d.dataset.prompts.template)})
 	// It is not collected, whether or not a flag says so.
@@ -24,7 +25,7 @@ func (d *draft) echo(c *Config) Map {
 	if s := d.server.echo(flagsOnly); s != nil {
 		m = append(m, KeyValue{"server_metrics", s})
 	}
-	m = append(m, KeyValue{"network_latency", Map{{"enabled", false}}})
+	m = append(m, KeyValue{"network_latency", d.outputs.echoRoundTrip()})
 	if flagsOnly {
 		m = append(m, KeyValue{"otel", Map{}}, KeyValue{"mlflow", Map{}}, KeyValue{"wandb", Map{}})
 	}
@@ -174,11 +175,11 @@ func (d *draft) echoArtifacts(c *Config) Map {
 	if d.file == "" || d.dir.ok {
 		m = append(m, KeyValue{"dir", c.Artifacts.Dir})
 	}
-	m = put(m, "prefix", d.prefix)
+	m = d.outputs.echo(put(m, "prefix", d.prefix))
 	if d.file == "" {
 		m = append(m, KeyValue{"auto_plot", false}, KeyValue{"plot_required", false})
 	}
-	return m
+	return put(m, "export_outputs_json", d.outputs.answers)
 }
 
 // Settle writes into the config and its echo what only the caller knows: the result folder's absolute path, and the progress display where

@@ -503,7 +503,7 @@ func TestBadFiles(t *testing.T) {
 			"run.yaml:3:31: benchmark.modle: Extra " +
 				"inputs are not permitted: unknown key 'modle' (did you mean 'model'?). Allowed here: models, model, endpoint, datasets, " +
 				"dataset, phases, warmup, " +
-				"profiling, artifacts, tokenizer, runtime, server_metrics."},
+				"profiling, artifacts, slos, tokenizer, network_latency, runtime, server_metrics."},
 		{"a section at both levels", "model: x\n" + minimal(ok), "run.yaml:1:1: benchmark.model: Extra inputs are not permitted: the " +
 			"key is given twice, as " +
 			"model in line 4."},

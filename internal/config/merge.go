@@ -96,6 +96,9 @@ func (all *flags) apply(d *draft) error {
 	replace(&d.revision, all.text("tokenizer_revision"))
 	replace(&d.dir, all.text("artifact_directory"))
 	replace(&d.prefix, all.text("profile_export_prefix"))
+	if err := all.outputs(&d.outputs); err != nil {
+		return err
+	}
 	replace(&d.ui, all.choice("ui_type"))
 	replace(&d.interval, all.seconds("stats_interval"))
 	replace(&d.seed, all.whole("random_seed"))

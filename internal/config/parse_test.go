@@ -302,9 +302,9 @@ func TestBadArguments(t *testing.T) {
 			"Drop one of them."},
 		{"-f|nope.yaml", "Configuration file not found: nope.yaml\nFile: nope.yaml"},
 		// All that are refused are named at once.
-		{"-m|m|--export-level|raw|--goodput|ttft:1|--search-space|a:1,2", "--export-level: not supported yet by this " +
-			"version of prefire.\n--goodput: not supported yet by this version of " +
-			"prefire.\n--search-space: not part of prefire: searches and their recipes need aiperf; a sweep over a list of values is run here."},
+		{"-m|m|--gpu-telemetry|x|--search-space|a:1,2|--otel-url|u", "--gpu-telemetry: not supported yet by this version of prefire; GPU telemetry is " +
+			"not collected.\n--search-space: not part of prefire: searches and their recipes need aiperf; a sweep over a list of values is run here.\n" +
+			"--otel-url: not part of prefire, which publishes nothing: send the result files yourself."},
 		{"-m|m|--mlflow-tag|a:b|c:d|--auto-plot", "--mlflow-tag: not part of prefire, which publishes nothing: send the result files " +
 			"yourself.\n--auto-plot: " +
 			"not supported yet by this version of prefire: aiperf's own plot command reads prefire's files."},

@@ -53,11 +53,13 @@ func (d *draft) resolve() (*Config, error) {
 	}
 	r.resolvePrompts(d, c, &c.Dataset)
 	c.ServerMetrics = r.resolveServerMetrics(&d.server)
+	c.Artifacts.Prefix = basePrefix(d.prefix.v)
+	r.resolveOutputs(&d.outputs, c)
 	if len(r.problems) > 0 {
 		return nil, r.err()
 	}
 	c.Tokenizer, c.TokenizerRevision = r.resolveTokenizer(d), d.revision.v
-	c.Artifacts = d.artifacts(c)
+	c.Artifacts.Dir = d.folder(c)
 	if !d.noGPU {
 		r.notices = append(r.notices, "This version of prefire collects no GPU telemetry (as with --no-gpu-telemetry).")
 	}
@@ -277,11 +279,10 @@ func isPlaceholder(name string) bool {
 	return false
 }
 
-// artifacts names the folder as aiperf does: the one given, else one below artifacts after model, endpoint and load.
-func (d *draft) artifacts(c *Config) Artifacts {
-	a := Artifacts{Dir: d.dir.v, Prefix: basePrefix(d.prefix.v)}
+// folder names the folder as aiperf does: the one given, else one below artifacts after model, endpoint and load.
+func (d *draft) folder(c *Config) string {
 	if d.dir.ok && d.dir.v != "" {
-		return a
+		return d.dir.v
 	}
 	load := ""
 	for i := range c.Phases {
@@ -295,8 +296,7 @@ func (d *draft) artifacts(c *Config) Artifacts {
 		model += "_multi"
 	}
 	name := fmt.Sprintf("%s-openai-%s-%s", strings.ReplaceAll(model, "/", "_"), c.Endpoint.Type, load)
-	a.Dir = filepath.Join(defaultDir, name)
-	return a
+	return filepath.Join(defaultDir, name)
 }
 
 // basePrefix takes the folder of an absolute path off, and the ending of a file that aiperf writes.

@@ -81,11 +81,11 @@ func bodyKeys() []string {
 
 func benchmarkKeys() keys {
 	return keys{
-		known: []string{"models", "model", "endpoint", "datasets", "dataset", "phases", "warmup", "profiling", "artifacts", "tokenizer",
-			"runtime", "server_metrics"},
+		known: []string{"models", "model", "endpoint", "datasets", "dataset", "phases", "warmup", "profiling", "artifacts", "slos", "tokenizer",
+			"network_latency", "runtime", "server_metrics"},
 		idle: map[string]string{"logging": "this version of prefire writes no log file"},
 		later: map[string][]string{
-			"slos": nil, "gpu_telemetry": {"disabled", "enabled"}, "network_latency": {"disabled"}, "otel": nil,
+			"gpu_telemetry": {"disabled", "enabled"}, "otel": nil,
 			"mlflow": nil, "wandb": nil, "metrics": nil, "accuracy": nil, "scenario": nil, "unsafe_override": off(),
 		},
 	}
@@ -206,11 +206,8 @@ func phaseTypes() []string {
 
 func artifactsKeys() keys {
 	return keys{
-		known: []string{"dir", "prefix"},
-		later: map[string][]string{
-			"summary": {"json"}, "records": {"jsonl"}, "raw": off(), "trace": off(), "slice_duration": nil, "show_trace_timing": off(),
-			"user_files": nil, "auto_plot": off(), "plot_required": off(), "export_outputs_json": off(),
-		},
+		known: []string{"dir", "prefix", "summary", "records", "raw", "trace", "slice_duration", "show_trace_timing", "export_outputs_json"},
+		later: map[string][]string{"user_files": nil, "auto_plot": off(), "plot_required": off()},
 	}
 }
 

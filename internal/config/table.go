@@ -52,7 +52,7 @@ func groupOrder() []string {
 // Flags returns the table of all flags of the profile command: prefire's own, the supported ones of aiperf 0.13.0, and the rest of
 // aiperf's with what becomes of each.
 func Flags() []Flag {
-	return slices.Concat(ownFlags(), networkFlags(), supportedFlags(), loadFlags(), controlFlags(), serverFlags(), promptFlags(), fileFlags(), seriesFlags(), aiperfRest())
+	return slices.Concat(ownFlags(), networkFlags(), supportedFlags(), loadFlags(), controlFlags(), serverFlags(), outputFlags(), promptFlags(), fileFlags(), seriesFlags(), aiperfRest())
 }
 
 func ownFlags() []Flag {

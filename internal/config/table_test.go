@@ -215,7 +215,8 @@ func TestComplete(t *testing.T) {
 		{[]string{"--model"}, "", nil, false},
 		{[]string{"--request-rate"}, "", nil, false},
 		{nil, "", nil, false},
-		{nil, "--export-lev", nil, false}, // refused flags are not offered
+		{[]string{"--export-level"}, "r", []string{"records", "raw"}, false},
+		{nil, "--gpu-tel", nil, false}, // refused flags are not offered
 	}
 	for _, tt := range tests {
 		got, files := Complete(tt.args, tt.word)

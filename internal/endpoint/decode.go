@@ -20,6 +20,9 @@ func (p *parser) decode(data []byte, whole bool, d *wire.Delta) wire.Class {
 	if usage, ok := object(root["usage"]); ok && len(usage) > 0 {
 		d.Usage = root["usage"]
 	}
+	if m := root["metrics"]; len(m) > 2 && m[0] == '{' {
+		d.Spec = m
+	}
 	if message, code, ok := faultOf(data, root); ok {
 		d.Message, d.Code = []byte(message), code
 		return wire.Fault

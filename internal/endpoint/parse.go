@@ -58,11 +58,11 @@ func (p *parser) Body(data []byte, d *wire.Delta) wire.Class {
 
 // answer holds the raw values of one answer; nil = not there. A later value of a key replaces an earlier one.
 type answer struct {
-	kind                                       Type
-	object, fault, named, message, code, usage []byte
-	choices                                    []byte // raw where it is not an array with an object in front, else nil
-	several                                    bool   // choices
-	finish, delta, whole, text                 []byte // of the first choice
+	kind                                                Type
+	object, fault, named, message, code, usage, metrics []byte
+	choices                                             []byte // raw where it is not an array with an object in front, else nil
+	several                                             bool   // choices
+	finish, delta, whole, text                          []byte // of the first choice
 }
 
 // walk reads an answer of the usual shape. ok is false where encoding/json has to.
@@ -82,6 +82,8 @@ func (p *parser) walk(data []byte, whole bool, d *wire.Delta) (class wire.Class,
 			s.choices(&a)
 		case "usage":
 			a.usage = s.value()
+		case "metrics":
+			a.metrics = s.value()
 		case "error":
 			a.fault = s.value()
 		case "type":
@@ -145,6 +147,9 @@ func (s *scan) choices(a *answer) {
 func (a *answer) read(data []byte, whole bool, d *wire.Delta) (class wire.Class, ok bool) {
 	if len(a.usage) > 2 && a.usage[0] == '{' && !emptyObject(a.usage) {
 		d.Usage = a.usage
+	}
+	if len(a.metrics) > 2 && a.metrics[0] == '{' {
+		d.Spec = a.metrics
 	}
 	if isFault, ok := a.readFault(data, d); !ok || isFault {
 		return wire.Fault, ok

@@ -15,12 +15,7 @@ import (
 // ConsoleWidth is the width of profile_export_console.txt and of output that is not a terminal.
 const ConsoleWidth = 140
 
-// aiperf's limits for its two warnings: the share by which server and client token counts may differ, and how far an output may be from
-// the length asked for.
 const (
-	usageDiffPercent  = 10
-	oslDiffPercent    = 5
-	oslDiffTokens     = 50
 	requestsTag       = "request_count"
 	prefillTag        = "prefill_throughput_per_user"
 	incompleteAdvice  = "These metrics were computed over a subset of the run and must not be compared against complete runs."
@@ -33,6 +28,8 @@ const (
 type Screen struct {
 	Title     string // of the tables; "" = LLM Metrics
 	ShowTrace bool   // --show-trace-timing
+	// Limits are what the warnings on lengths go by; nil = the defaults.
+	Limits *metrics.Limits
 
 	Version string
 	Seed    string // the seed and where it came from, as shown
@@ -47,6 +44,13 @@ type Screen struct {
 
 	Files   []File // for the footer, in order
 	LogFile string // "" = none
+}
+
+func (s *Screen) limits() metrics.Limits {
+	if s.Limits == nil {
+		return metrics.DefaultLimits()
+	}
+	return *s.Limits
 }
 
 // Verdict says whether the client was fit for a claim, such as TTFT, ITL or load.
@@ -72,7 +76,7 @@ func Console(w io.Writer, r *Run, width int) error {
 	b = allFailed(b, r, width)
 	if r.Screen.ShowTrace {
 		if t := metricTable("NVIDIA AIPerf | HTTP Trace Timing", r.Results, metrics.TraceTable); t != nil {
-			b = t.render(append(b, "\n\n"...), width)
+			b = cacheHint(t.render(append(b, "\n\n"...), width), r, width)
 		}
 	}
 	title := "NVIDIA AIPerf | " + cmp.Or(r.Screen.Title, "LLM Metrics")
@@ -80,19 +84,58 @@ func Console(w io.Writer, r *Run, width int) error {
 	for _, g := range [...]struct {
 		title string
 		group metrics.Group
-	}{{title + ": Usage", metrics.UsageTable}, {title, metrics.Main}} {
+	}{{title + ": Effective", metrics.EffectiveTable}, {title + ": Active", metrics.ActiveTable}, {title + ": Usage", metrics.UsageTable},
+		{title, metrics.Main}} {
 		if t := metricTable(g.title, r.Results, g.group); t != nil {
 			b, gap = t.render(append(b, gap...), width), ""
 		}
 	}
-	if value(r, "total_usage_prompt_tokens") != nil && value(r, "total_usage_prompt_cache_read_tokens") == nil {
-		b = lines(append(b, '\n'), width, cacheReportAdvice)
+	b = cacheHint(b, r, width)
+	if t := metricTable(title+": Spec Decode", r.Results, metrics.SpecTable); t != nil {
+		b = draftsLine(t.render(append(b, "\n\n"...), width), r.Drafts, width)
 	}
 	b = usagePanel(b, r, width)
 	b = oslPanel(b, r, width)
 	b = own(b, r, width)
 	_, err := w.Write(b)
 	return err
+}
+
+// cacheHint says how a server is made to report its cache, where it did not. aiperf says it under each set of tables.
+func cacheHint(b []byte, r *Run, width int) []byte {
+	if value(r, "total_usage_prompt_tokens") == nil || value(r, "total_usage_prompt_cache_read_tokens") != nil {
+		return b
+	}
+	return lines(append(b, '\n'), width, cacheReportAdvice)
+}
+
+// draftsShown is how many numbers of accepted drafts the line below has on their own; the others are one.
+const draftsShown = 8
+
+// draftsLine says which share of the steps of speculative decoding took how many draft tokens.
+func draftsLine(b []byte, drafts []int64, width int) []byte {
+	var all, more int64
+	last := 0
+	for j, n := range drafts {
+		if all += n; n > 0 {
+			last = j
+		}
+		if j >= draftsShown {
+			more += n
+		}
+	}
+	if all == 0 {
+		return b
+	}
+	share := func(n int64) string { return fmt.Sprintf("%.0f%%", 100*float64(n)/float64(all)) }
+	var parts []string
+	for j := range min(last+1, draftsShown) {
+		parts = append(parts, fmt.Sprintf("%d: %s", j, share(drafts[j])))
+	}
+	if more > 0 {
+		parts = append(parts, fmt.Sprintf(">=%d: %s", draftsShown, share(more)))
+	}
+	return lines(b, width, "  Accepted drafts per step (% of steps):  "+strings.Join(parts, "   "))
 }
 
 // lines appends running text, wrapped.
@@ -134,12 +177,11 @@ func metricTable(title string, rs []metrics.Result, g metrics.Group) *table {
 			sep = "\n"
 		}
 		row := []string{m.Def.Header + sep + "(" + string(m.Def.Display) + ")"}
-		values := []float64{m.Avg, m.Min, m.Max, percentile(m, 99), percentile(m, 90), percentile(m, 50), m.Std}
-		for i, v := range values {
-			if i > 0 && m.Scalar || !finite(v) {
-				row = append(row, "N/A")
-			} else {
+		for _, c := range t.columns[1:] {
+			if v, ok := m.Stat(c.header); ok && finite(v) {
 				row = append(row, grouped(v))
+			} else {
+				row = append(row, "N/A")
 			}
 		}
 		t.rows = append(t.rows, row)
@@ -255,8 +297,8 @@ func usagePanel(b []byte, r *Run, width int) []byte {
 		return b
 	}
 	return panel(append(b, '\n'), "Token Count Discrepancy Warning", []string{
-		fmt.Sprintf("%s of %s requests (%.1f%%) show a difference exceeding %d%% between:", groupedInt(int64(*n)), groupedInt(int64(*of)),
-			100**n / *of, usageDiffPercent),
+		fmt.Sprintf("%s of %s requests (%.1f%%) show a difference exceeding %g%% between:", groupedInt(int64(*n)), groupedInt(int64(*of)),
+			100**n / *of, r.Screen.limits().UsagePercent),
 		"  - API-reported usage tokens (from 'usage' field)",
 		"  - Client-computed token counts (from tokenization)",
 		"",
@@ -268,6 +310,7 @@ func usagePanel(b []byte, r *Run, width int) []byte {
 		"  1. Review profile_export.jsonl for per-request usage_*_diff_pct values",
 		"  2. Verify client tokenizer matches the model's tokenizer",
 		"  3. Use server token counts: --use-server-token-count (disables client tokenization and diff metrics)",
+		fmt.Sprintf("  4. Adjust threshold: AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD=%g", r.Screen.limits().UsagePercent),
 	}, width)
 }
 
@@ -287,7 +330,7 @@ func oslPanel(b []byte, r *Run, width int) []byte {
 	return panel(append(b, '\n'), "Output Sequence Length Mismatch Warning", []string{
 		fmt.Sprintf("%s of %s requests (%.1f%%) have output length differing from requested by more than the threshold.",
 			groupedInt(int64(*n)), groupedInt(int64(*of)), 100**n / *of),
-		fmt.Sprintf("Threshold (tokens): min(requested x %d%%, %d)", oslDiffPercent, oslDiffTokens),
+		fmt.Sprintf("Threshold (tokens): min(requested x %g%%, %d)", r.Screen.limits().OSLPercent, r.Screen.limits().OSLTokens),
 		"Average mismatch: " + average,
 		"",
 		"Why: " + why,
@@ -299,6 +342,8 @@ func oslPanel(b []byte, r *Run, width int) []byte {
 		"",
 		"Diagnostics:",
 		"  - Review profile_export.jsonl -> osl_mismatch_diff_pct for per-request values",
+		fmt.Sprintf("  - Adjust: AIPERF_METRICS_OSL_MISMATCH_PCT_THRESHOLD=%g", r.Screen.limits().OSLPercent),
+		fmt.Sprintf("  - Adjust: AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD=%d", r.Screen.limits().OSLTokens),
 	}, width)
 }
 

@@ -30,14 +30,18 @@ func CSV(w io.Writer, r *Run) error {
 	c.UseCRLF = true
 	// A csv.Writer keeps its first error and reports it at the end.
 	if len(many) > 0 {
-		names := percentileNames()
-		_ = c.Write(slices.Concat([]string{"Metric", "avg", "min", "max", "sum"}, names[:], []string{"std"}))
+		stats := figureNames()
+		_ = c.Write(append([]string{"Metric"}, stats...))
 		for _, m := range many {
-			row := []string{nameAndUnit(m.Def), two(m.Avg), two(m.Min), two(m.Max), two(m.Sum)}
-			for _, v := range m.P {
-				row = append(row, two(v))
+			row := []string{nameAndUnit(m.Def)}
+			for _, name := range stats {
+				cell := ""
+				if v, ok := m.Stat(name); ok {
+					cell = two(v)
+				}
+				row = append(row, cell)
 			}
-			_ = c.Write(append(row, two(m.Std)))
+			_ = c.Write(row)
 		}
 		if len(one) > 0 {
 			_ = c.Write(nil)
@@ -51,6 +55,12 @@ func CSV(w io.Writer, r *Run) error {
 	}
 	c.Flush()
 	return c.Error()
+}
+
+// figureNames are the figures of a metric with a distribution, in the order of aiperf's CSV files.
+func figureNames() []string {
+	names := percentileNames()
+	return slices.Concat([]string{"avg", "min", "max", "sum"}, names[:], []string{"std"})
 }
 
 func sortByTag(rs []*metrics.Result) {

@@ -33,6 +33,12 @@ type Run struct {
 	Incomplete string
 	// InputConfig is the explicitly set config; nil leaves the key out. Its MarshalJSON may use any whitespace: it is laid out again.
 	InputConfig json.Marshaler
+	// Slices are those of the profiling phases; none = none were asked for.
+	Slices []Slice
+	// NoSummary leaves out the summary's JSON.
+	NoSummary bool
+	// Drafts[j] is how many steps of the server's speculative decoding took j draft tokens, in the profiling phases.
+	Drafts []int64
 	// Phases are all phases of the run, warm-up too, in order.
 	Phases []Phase
 	// Server is what the servers' own metrics did; nil = they were not read.
@@ -64,6 +70,7 @@ type Phase struct {
 	OK, Failed     int64
 	Errors         []metrics.ErrorCount
 	Results        []metrics.Result
+	Drafts         []int64
 }
 
 // Object is a JSON object that keeps the order of its keys. Floats are written with a point, and are left out where they are no number, as

@@ -15,12 +15,13 @@ import (
 // Files whose names no prefix changes.
 const (
 	InputsFile   = "inputs.json"
+	AnswersFile  = "outputs.json"
 	ManifestFile = "phase_manifest.json"
 	ReadyFile    = ".aiperf_results_ready.json"
 )
 
 // Names are the files of one run in its folder.
-type Names struct{ JSON, CSV, Records, Censored, Console, Hlog, ServerJSON, ServerCSV string }
+type Names struct{ JSON, CSV, Records, Censored, Console, Hlog, Raw, SlicesJSON, SlicesCSV, Network, ServerJSON, ServerCSV string }
 
 // NewNames returns the names under --profile-export-prefix; "" gives aiperf's default names. A suffix that names one of the export files
 // is taken off the prefix first.
@@ -35,11 +36,20 @@ func NewNames(prefix string) Names {
 		}
 	}
 	if prefix == "" {
-		return Names{"profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export.jsonl", "profile_export_censored.jsonl",
-			"profile_export_console.txt", "profile_export.hlog", "server_metrics_export.json", "server_metrics_export.csv"}
+		return Names{
+			JSON: "profile_export_aiperf.json", CSV: "profile_export_aiperf.csv", Records: "profile_export.jsonl",
+			Censored: "profile_export_censored.jsonl", Console: "profile_export_console.txt", Hlog: "profile_export.hlog",
+			Raw: "profile_export_raw.jsonl", SlicesJSON: "profile_export_aiperf_timeslices.json",
+			SlicesCSV: "profile_export_aiperf_timeslices.csv", Network: "profile_export_network_latency.jsonl",
+			ServerJSON: "server_metrics_export.json", ServerCSV: "server_metrics_export.csv",
+		}
 	}
-	return Names{prefix + ".json", prefix + ".csv", prefix + ".jsonl", prefix + "_censored.jsonl", prefix + "_console.txt", prefix + ".hlog",
-		prefix + "_server_metrics.json", prefix + "_server_metrics.csv"}
+	return Names{
+		JSON: prefix + ".json", CSV: prefix + ".csv", Records: prefix + ".jsonl", Censored: prefix + "_censored.jsonl",
+		Console: prefix + "_console.txt", Hlog: prefix + ".hlog", Raw: prefix + "_raw.jsonl", SlicesJSON: prefix + "_timeslices.json",
+		SlicesCSV: prefix + "_timeslices.csv", Network: prefix + "_network_latency.jsonl",
+		ServerJSON: prefix + "_server_metrics.json", ServerCSV: prefix + "_server_metrics.csv",
+	}
 }
 
 // FS is the file system that the files go to.
@@ -90,6 +100,8 @@ type Dir struct {
 	FS    FS
 	Path  string
 	Names Names
+	// KeepRaw leaves the raw records of the run before where they are: they are of the same run, which was killed.
+	KeepRaw bool
 }
 
 func (d Dir) path(name string) string { return filepath.Join(d.Path, filepath.FromSlash(name)) }
@@ -109,10 +121,14 @@ func (d Dir) Prepare() error {
 		err = d.FS.Remove(probe)
 	}
 	n := d.Names
-	for _, name := range [...]string{ReadyFile, n.JSON, n.CSV, n.Records, n.Censored, n.Console, n.Hlog, n.ServerJSON, n.ServerCSV, InputsFile, ManifestFile} {
+	for _, name := range [...]string{ReadyFile, n.JSON, n.CSV, n.Records, n.Censored, n.Console, n.Hlog, n.SlicesJSON, n.SlicesCSV, n.Network, n.ServerJSON, n.ServerCSV,
+		InputsFile, AnswersFile, ManifestFile} {
 		if err == nil {
 			err = d.FS.Remove(d.path(name))
 		}
+	}
+	if err == nil && !d.KeepRaw {
+		err = d.FS.Remove(d.path(n.Raw))
 	}
 	if err == nil {
 		err = d.removePhases()
@@ -209,7 +225,7 @@ type Appended struct {
 	buf  *bufio.Writer
 }
 
-// Append names a file to be appended to.
+// Append names a file to be appended to. A nil one has nothing to flush or close.
 func (d Dir) Append(name string) *Appended { return &Appended{d: d, name: name} }
 
 // Write appends whole lines.
@@ -236,7 +252,7 @@ func (a *Appended) Write(lines []byte) (int, error) {
 
 // Flush puts all lines so far on disk.
 func (a *Appended) Flush() error {
-	if a.f == nil {
+	if a == nil || a.f == nil {
 		return nil
 	}
 	return a.buf.Flush()
@@ -244,7 +260,7 @@ func (a *Appended) Flush() error {
 
 // Close ends the file.
 func (a *Appended) Close() error {
-	if a.f == nil {
+	if a == nil || a.f == nil {
 		return nil
 	}
 	err := a.buf.Flush()
@@ -269,7 +285,13 @@ func (d Dir) WriteRun(r *Run, histograms []metrics.Histogram) error {
 			}
 		}
 	}
-	write(d.Names.JSON, func(w io.Writer) error { return JSON(w, r) })
+	if !r.NoSummary {
+		write(d.Names.JSON, func(w io.Writer) error { return JSON(w, r) })
+	}
+	if len(r.Slices) > 0 {
+		write(d.Names.SlicesJSON, func(w io.Writer) error { return SlicesJSON(w, r) })
+		write(d.Names.SlicesCSV, func(w io.Writer) error { return SlicesCSV(w, r) })
+	}
 	write(d.Names.CSV, func(w io.Writer) error { return CSV(w, r) })
 	write(d.Names.Console, func(w io.Writer) error { return Console(w, r, ConsoleWidth) })
 	if len(histograms) > 0 {

@@ -56,13 +56,18 @@ func twoPhases(t *testing.T) *Run {
 }
 
 func TestNames(t *testing.T) {
-	def := Names{"profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export.jsonl", "profile_export_censored.jsonl",
-		"profile_export_console.txt", "profile_export.hlog", "server_metrics_export.json", "server_metrics_export.csv"}
-	foo := Names{"foo.json", "foo.csv", "foo.jsonl", "foo_censored.jsonl", "foo_console.txt", "foo.hlog", "foo_server_metrics.json", "foo_server_metrics.csv"}
+	def := Names{JSON: "profile_export_aiperf.json", CSV: "profile_export_aiperf.csv", Records: "profile_export.jsonl",
+		Censored: "profile_export_censored.jsonl", Console: "profile_export_console.txt", Hlog: "profile_export.hlog", Raw: "profile_export_raw.jsonl",
+		SlicesJSON: "profile_export_aiperf_timeslices.json", SlicesCSV: "profile_export_aiperf_timeslices.csv",
+		Network: "profile_export_network_latency.jsonl", ServerJSON: "server_metrics_export.json", ServerCSV: "server_metrics_export.csv"}
+	of := func(base string) Names {
+		return Names{JSON: base + ".json", CSV: base + ".csv", Records: base + ".jsonl", Censored: base + "_censored.jsonl", Console: base + "_console.txt",
+			Hlog: base + ".hlog", Raw: base + "_raw.jsonl", SlicesJSON: base + "_timeslices.json", SlicesCSV: base + "_timeslices.csv",
+			Network: base + "_network_latency.jsonl", ServerJSON: base + "_server_metrics.json", ServerCSV: base + "_server_metrics.csv"}
+	}
+	foo := of("foo")
 	for prefix, want := range map[string]Names{"": def, ".json": def, "foo": foo, "foo.json": foo, "foo.jsonl": foo, "foo_raw.jsonl": foo,
-		"foo_console.txt": foo, "foo_timeslices.csv": foo, "foo_server_metrics.parquet": foo,
-		"foo.txt": {"foo.txt.json", "foo.txt.csv", "foo.txt.jsonl", "foo.txt_censored.jsonl", "foo.txt_console.txt", "foo.txt.hlog",
-			"foo.txt_server_metrics.json", "foo.txt_server_metrics.csv"}} {
+		"foo_console.txt": foo, "foo_timeslices.csv": foo, "foo_server_metrics.parquet": foo, "foo.txt": of("foo.txt")} {
 		if got := NewNames(prefix); got != want {
 			t.Errorf("%q: %+v", prefix, got)
 		}
@@ -70,7 +75,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestWriteRun(t *testing.T) {
-	d := Dir{Disk{}, filepath.Join(t.TempDir(), "deep [1", "run"), NewNames("")} // a folder is no pattern
+	d := Dir{Disk{}, filepath.Join(t.TempDir(), "deep [1", "run"), NewNames(""), false} // a folder is no pattern
 	if err := d.Prepare(); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +138,7 @@ func TestWriteRun(t *testing.T) {
 }
 
 func TestOnePhaseHasNoFolderOfItsOwn(t *testing.T) {
-	d := Dir{Disk{}, t.TempDir(), NewNames("foo")}
+	d := Dir{Disk{}, t.TempDir(), NewNames("foo"), false}
 	r := aiperfRun(t, "streaming/summary.json")
 	r.Phases = []Phase{{Name: "profiling"}}
 	if err := d.WriteRun(r, nil); err != nil {
@@ -166,7 +171,7 @@ type full struct{ io.WriteCloser }
 func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
 func TestOneBadFileDoesNotCostTheOthers(t *testing.T) {
-	d := Dir{failing{Disk{}, "aiperf.csv", "console"}, t.TempDir(), NewNames("")}
+	d := Dir{failing{Disk{}, "aiperf.csv", "console"}, t.TempDir(), NewNames(""), false}
 	err := d.WriteRun(aiperfRun(t, "streaming/summary.json"), nil)
 	if err == nil || err.Error() != "no space" {
 		t.Errorf("error %v", err)
@@ -181,7 +186,7 @@ func TestOneBadFileDoesNotCostTheOthers(t *testing.T) {
 }
 
 func TestPrepareNamesTheFolder(t *testing.T) {
-	d := Dir{failing{Disk{}, "probe", "-"}, t.TempDir(), NewNames("")}
+	d := Dir{failing{Disk{}, "probe", "-"}, t.TempDir(), NewNames(""), false}
 	want := "the artifact folder " + d.Path + " cannot be written: no space; choose another with --artifact-dir"
 	if err := d.Prepare(); err == nil || err.Error() != want {
 		t.Errorf("error %v", err)
@@ -190,7 +195,7 @@ func TestPrepareNamesTheFolder(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d = Dir{Disk{}, filepath.Join(file, "run"), NewNames("")}
+	d = Dir{Disk{}, filepath.Join(file, "run"), NewNames(""), false}
 	err := d.Prepare()
 	if err == nil || !strings.HasPrefix(err.Error(), "the artifact folder "+d.Path+" cannot be made: ") {
 		t.Errorf("error %v", err)
@@ -198,7 +203,7 @@ func TestPrepareNamesTheFolder(t *testing.T) {
 }
 
 func TestAppendedFile(t *testing.T) {
-	d := Dir{Disk{}, t.TempDir(), NewNames("")}
+	d := Dir{Disk{}, t.TempDir(), NewNames(""), false}
 	a := d.Append("x.jsonl")
 	if err := errors.Join(a.Flush(), a.Close()); err != nil || len(listing(t, d.Path)) != 0 {
 		t.Errorf("a file without lines: %v, %v", err, listing(t, d.Path))
@@ -226,7 +231,7 @@ func TestAppendedFile(t *testing.T) {
 }
 
 func TestStreamIsSeenOnlyWhole(t *testing.T) {
-	d := Dir{Disk{}, t.TempDir(), NewNames("")}
+	d := Dir{Disk{}, t.TempDir(), NewNames(""), false}
 	s, err := d.Stream(InputsFile)
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,12 @@ type RecordOptions struct {
 	// Wall turns a run time into Unix time in ns.
 	Wall    func(at int64) int64
 	Secrets *Redactor
+	// Trace writes the exchange of each record that has one.
+	Trace bool
+	// Request is the header of a record's request, Host and Content-Length apart; nil = none is written.
+	Request func(r *metrics.Record) []metrics.HeaderField
+	// Host is the Host field; "" = not known.
+	Host func(r *metrics.Record) string
 }
 
 // RecordEncoder makes the lines of profile_export.jsonl and profile_export_censored.jsonl. It keeps scratch space: one goroutine at a time.
@@ -24,6 +30,9 @@ type RecordEncoder struct {
 	phases  [][]byte // the metadata that all records of a phase share
 	wall    func(int64) int64
 	secrets *Redactor
+	request func(*metrics.Record) []metrics.HeaderField
+	host    func(*metrics.Record) string
+	spans   []span // nil = no traces
 	values  []float64
 }
 
@@ -35,7 +44,13 @@ type recordDef struct {
 
 // NewRecordEncoder prepares an encoder.
 func NewRecordEncoder(o RecordOptions) *RecordEncoder {
-	e := &RecordEncoder{wall: o.Wall, secrets: o.Secrets}
+	e := &RecordEncoder{wall: o.Wall, secrets: o.Secrets, request: o.Request, host: o.Host}
+	if e.request == nil {
+		e.request = func(*metrics.Record) []metrics.HeaderField { return nil }
+	}
+	if o.Trace {
+		e.spans = spansOf()
+	}
 	for _, d := range o.Defs {
 		if d.Flags&(metrics.NotInRecord|metrics.Internal) != 0 || d.Value == nil && d.List == nil {
 			continue
@@ -84,6 +99,12 @@ func (e *RecordEncoder) Append(dst []byte, r *metrics.Record) []byte {
 		dst, first = append(dst, d.unit...), false
 	}
 	dst = append(dst, '}')
+	if e.spans != nil && r.Exchange != nil {
+		dst = e.trace(append(dst, `,"trace_data":`...), r)
+	}
+	if r.Spec != nil {
+		dst = draft(append(dst, `,"spec_decode_acceptance":`...), r)
+	}
 	if r.Err != nil {
 		dst = e.failure(append(dst, `,"error":`...), r.Err)
 	}

@@ -45,6 +45,9 @@ func JSON(w io.Writer, r *Run) error {
 	if o := byTag(r.Warmup, nil); len(o) > 0 {
 		top = append(top, Field{"warmup_metrics", o})
 	}
+	if drafts := draftCounts(r.Drafts); len(drafts) > 0 {
+		top = append(top, Field{"pooled_spec_decode_acceptance_histogram", drafts})
+	}
 	top = append(top, byTag(r.Results, first)...)
 	if len(r.Prefire) > 0 {
 		top = append(top, Field{"prefire", r.Prefire})
@@ -98,6 +101,17 @@ func summaryFacts(r *Run) Object {
 	return o
 }
 
+// draftCounts are the numbers of accepted drafts that occurred, with how often.
+func draftCounts(drafts []int64) Object {
+	var o Object
+	for j, n := range drafts {
+		if n > 0 {
+			o = append(o, Field{strconv.Itoa(j), n})
+		}
+	}
+	return o
+}
+
 func errorSummary(r *Run) []Object {
 	out := make([]Object, 0, len(r.Errors))
 	for _, e := range r.Errors {
@@ -134,15 +148,23 @@ func byTag(rs []metrics.Result, without []string) Object {
 
 // metricObject is one metric's values; all but count are floats, whatever the metric counts.
 func metricObject(m *metrics.Result) Object {
-	o := Object{{"unit", string(m.Def.Display)}, {"avg", m.Avg}}
-	if m.Scalar {
-		return o
+	o := Object{{"unit", string(m.Def.Display)}}
+	add := func(names ...string) {
+		for _, name := range names {
+			if v, ok := m.Stat(name); ok {
+				o = append(o, Field{name, v})
+			}
+		}
 	}
-	names := percentileNames()
-	for i, v := range m.P {
-		o = append(o, Field{names[i], v})
+	percentiles := percentileNames()
+	add("avg")
+	add(percentiles[:]...)
+	add("min", "max", "std")
+	if _, ok := m.Stat("count"); ok {
+		o = append(o, Field{"count", m.Count})
 	}
-	return append(o, Object{{"min", m.Min}, {"max", m.Max}, {"std", m.Std}, {"count", m.Count}, {"sum", m.Sum}}...)
+	add("sum")
+	return o
 }
 
 // isoformat is Python's naive local datetime.isoformat(): microseconds, and none where they are zero.
@@ -217,7 +239,7 @@ func phaseDir(name string) string {
 // phaseRun is the run as the summary of one phase shows it: no warm-up beside it, nothing of the other phases.
 func phaseRun(r *Run, p *Phase) *Run {
 	one := *r
-	one.Results, one.Warmup, one.Errors, one.Phases, one.Prefire = p.Results, nil, p.Errors, nil, nil
+	one.Results, one.Warmup, one.Errors, one.Phases, one.Prefire, one.Drafts = p.Results, nil, p.Errors, nil, nil, p.Drafts
 	one.Start, one.End, one.WasCancelled = p.Start, p.End, p.WasCancelled
 	return &one
 }

@@ -86,6 +86,10 @@ func readFile(f *facts, name string, b []byte, shape bool) error {
 		f.set(name+"/lines", fmt.Sprint(bytes.Count(b, []byte("\n")) > 1))
 	case strings.HasPrefix(base, "server_metrics"), strings.HasPrefix(base, "gpu_telemetry"), strings.HasSuffix(base, ".hlog"):
 	case strings.HasSuffix(base, "_censored.jsonl"):
+	case base == "outputs.json", strings.HasSuffix(base, "_timeslices.json"), strings.HasSuffix(base, "_raw.jsonl"), strings.HasSuffix(base, "_network_latency.jsonl"):
+		return readTrees(f, "shape:"+name, b)
+	case strings.HasSuffix(base, "_timeslices.csv"):
+		readSlicesCSV(f, "csv:"+name, string(b))
 	case strings.HasSuffix(base, ".jsonl"):
 		return readRecords(f, b, shape)
 	case strings.HasSuffix(base, ".json"):
@@ -96,6 +100,59 @@ func readFile(f *facts, name string, b []byte, shape bool) error {
 		readConsole(f, string(b))
 	}
 	return nil
+}
+
+// readTrees takes the keys and kinds of a file, one JSON value or one a line: what of them follows from timing is nobody's to compare.
+func readTrees(f *facts, at string, b []byte) error {
+	f.set(at+"/ends with a newline", fmt.Sprint(bytes.HasSuffix(b, []byte("\n"))))
+	values := [][]byte{b}
+	if strings.HasSuffix(at, "l") {
+		values = bytes.Split(bytes.TrimSpace(b), []byte("\n"))
+	} else {
+		f.set(at+"/indent", string(b[:min(5, len(b))]))
+	}
+	for _, v := range values {
+		n, err := parseTree(v)
+		if err != nil {
+			return err
+		}
+		readShape(f, at, n)
+	}
+	return nil
+}
+
+func readShape(f *facts, at string, n node) {
+	switch n.kind {
+	case '{':
+		f.add(at, "object")
+		for i, k := range n.keys {
+			readShape(f, at+"/"+k, n.vals[i])
+		}
+	case '[':
+		f.add(at, "list")
+		for _, v := range n.vals {
+			readShape(f, at+"/*", v)
+		}
+	default:
+		switch c := n.raw[0]; {
+		case c == '"':
+			f.add(at, "text")
+		case c == '-' || c >= '0' && c <= '9':
+			f.add(at, numberKind(n.raw))
+		default:
+			f.add(at, n.raw)
+		}
+	}
+}
+
+// readSlicesCSV takes the header and which figures each metric has.
+func readSlicesCSV(f *facts, at, text string) {
+	lines := strings.Split(strings.TrimSuffix(text, "\r\n"), "\r\n")
+	f.set(at+"/header", lines[0])
+	for _, line := range lines[1:] {
+		cells := strings.Split(line, ",")
+		f.add(at+"/"+cells[3]+" "+cells[4], cells[5])
+	}
 }
 
 func readSummary(f *facts, at string, b []byte, shape bool) error {
@@ -193,6 +250,9 @@ func readRecords(f *facts, b []byte, shape bool) error {
 				what = numberKind(v.raw)
 			}
 			f.add(at+"/metric/"+tag, strings.Join(metrics.vals[i].keys, ",")+" "+metrics.vals[i].get("unit").raw+" "+what)
+		}
+		if trace := n.get("trace_data"); trace.kind != 0 {
+			readShape(f, at+"/trace_data", trace)
 		}
 		if e := n.get("error"); e.kind != 0 {
 			for i, k := range e.keys {

@@ -64,8 +64,10 @@ type plain struct {
 	next int64
 }
 
-func (*plain) Streaming() bool                                        { return true }
-func (p *plain) Parser() wire.Parser                                  { return p }
+func (*plain) Streaming() bool                       { return true }
+func (p *plain) Parser() wire.Parser                 { return p }
+func (*plain) SpecDecode([]byte) *metrics.SpecDecode { return nil }
+
 func (*plain) Usage([]byte) (metrics.Usage, bool)                     { return metrics.Usage{}, false }
 func (*plain) Body([]byte, *wire.Delta) wire.Class                    { return wire.Malformed }
 func (*plain) Issued(loadgen.Stream, int64, *loadgen.Session, []byte) {}

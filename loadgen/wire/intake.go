@@ -67,6 +67,7 @@ func (c *Call) Begin(at int64) (gen uint32) {
 		c.Chunks = make([]Chunk, 0, n)
 	}
 	c.Text, c.Raw, c.Usage, c.FirstUsage = c.Text[:0], c.Raw[:0], c.Usage[:0], c.FirstUsage[:0]
+	c.Spec, c.Reads, c.Reply = c.Spec[:0], c.Reads[:0], c.Reply[:0]
 	c.Restart()
 	return c.gen.Add(1)
 }
@@ -78,6 +79,13 @@ func (c *Call) Restart() {
 	in.body = in.body[:0]
 	in.mode, in.first, in.failed = modeStream, false, nil
 	in.tail, in.exact, in.shared, in.fell = Stamp{}, false, false, 0
+}
+
+// Field takes a header field of the final response, before its Head.
+func (c *Call) Field(name, value []byte) {
+	if c.Watch {
+		c.Reply = append(c.Reply, Field{string(name), string(value)})
+	}
 }
 
 // Head takes the head of the final response (not 1xx). reason may be empty.
@@ -124,6 +132,12 @@ func (c *Call) Data(p []byte, s Stamp, last bool) error {
 	if s.Read == 0 || s.Read != in.tail.Read {
 		in.shared = false
 		f.Reads++
+		if c.Watch {
+			c.Reads = append(c.Reads, Part{At: at})
+		}
+	}
+	if n := len(c.Reads); n > 0 {
+		c.Reads[n-1].Size += len(p)
 	}
 	in.tail, in.exact = s, last
 	if c.Keep == KeepRaw {
@@ -273,6 +287,9 @@ func (c *Call) fold(class Class, comment []byte) {
 	if len(d.Usage) > 0 {
 		c.Usage = append(c.Usage[:0], d.Usage...)
 	}
+	if len(d.Spec) > 0 {
+		c.Spec = append(c.Spec[:0], d.Spec...)
+	}
 	switch string(d.Finish) {
 	case "":
 	case "stop":
@@ -307,6 +324,7 @@ func (c *Call) End(s Stamp, err *Error) {
 	f, in := &c.Facts, &c.intake
 	// What ended a connection may have arrived before the request that was then given to it.
 	at := max(c.bounded(&s), f.Ready)
+	f.Over = at
 	// A last event without its blank line came with the last bytes. Where the stream broke it is half an event, and says nothing.
 	if err == nil && f.Status != 0 && in.mode == modeStream && in.dec.Finish(&in.ev) {
 		c.event(&in.ev, f.LastByte, &in.tail, in.exact, in.shared)

@@ -62,12 +62,19 @@ type Chunk struct {
 	Flags uint8
 }
 
+// Part is the body bytes of one read.
+type Part struct {
+	At   int64 // arrival
+	Size int
+}
+
 // Delta is what a Parser finds in one event. Its slices point into the event's data or into Scratch, and are valid until the next event.
 type Delta struct {
 	Content   []byte // decoded text; nil or empty = none
 	Reasoning []byte
 	Tool      []byte // names and arguments, joined in order
 	Usage     []byte // the raw JSON of a non-empty usage object
+	Spec      []byte // the raw JSON of what the server says of its speculative decoding
 	Finish    []byte // finish_reason
 	Message   []byte // of an error event: the server's words
 	Code      int    // of an error event: a numeric code in it, else 0
@@ -184,6 +191,7 @@ type Facts struct {
 	FirstByte  int64 // first byte of the response body
 	LastByte   int64 // last byte of the response body
 	EndAt      int64 // last event, or the end of the body, or when the error was known
+	Over       int64 // the end of the answer arrived, or the error was known
 	HeadKernel bool  // HeadAt, FirstByte and LastByte are kernel stamps where there are any
 
 	Conn     ConnFacts // of the connection used; dial stamps kept from when it was opened
@@ -260,6 +268,8 @@ type Call struct {
 	CancelAfter time.Duration // from the last byte written; 0 = never
 	Keep        Keep
 	MaxChunks   int // the output limit where it is known; Chunks has room for that many, up to 256, before the first answer
+	// Watch fills Reads and Reply, for those who want every part of the exchange.
+	Watch bool
 
 	Facts  Facts   // out
 	Chunks []Chunk // out: content parts
@@ -268,6 +278,9 @@ type Call struct {
 	Usage  []byte  // out: raw JSON of the last non-empty usage object
 	// FirstUsage is the raw usage object of a stream's first content event, empty where it has none; out.
 	FirstUsage []byte
+	Spec       []byte  // out: raw JSON of the last object on speculative decoding
+	Reads      []Part  // out: each read that brought body bytes
+	Reply      []Field // out: header fields of the final response
 
 	gen    atomic.Uint32
 	intake intake

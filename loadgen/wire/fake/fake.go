@@ -38,6 +38,7 @@ type Answer struct {
 	Head        time.Duration // from the first write to the head, where it comes before the first part; 0 = with the first part
 	Parts       []Part
 	End         time.Duration // from the last part (or the first write) to the end of the body
+	Late        time.Duration // how long the end of the body waits to be read
 	Err         *wire.Error   // the end is this error; with Status < 0 it comes before a head
 	Hang        bool          // there is no end
 }
@@ -282,6 +283,7 @@ type player struct {
 	ctx     context.Context
 	c       *wire.Call
 	at      int64 // the script's time
+	late    int64 // how long the end waited to be read
 	expires int64 // 0 = never
 	cause   wire.Cause
 }
@@ -333,11 +335,12 @@ func (t *Transport) play(ctx context.Context, c *wire.Call, r *running, a Answer
 	case err != nil:
 		errors.As(err, &e)
 	}
+	late := p.late
 	if e != nil && cause != wire.NotCancelled {
 		f.Cause, f.CancelledAt = cause, at
 		p.at = at
 	}
-	c.End(wire.Stamp{At: p.at, User: p.at}, e)
+	c.End(wire.Stamp{At: p.at - late, User: p.at}, e)
 	t.mu.Lock()
 	t.flying--
 	t.fell += int64(f.StampsFell)
@@ -448,6 +451,10 @@ func (p *player) answer(a Answer) error {
 	if err := p.to(p.at + int64(a.End)); err != nil {
 		return err
 	}
+	if err := p.to(p.at + int64(a.Late)); err != nil {
+		return err
+	}
+	p.late = int64(a.Late)
 	if a.Err != nil {
 		return a.Err
 	}

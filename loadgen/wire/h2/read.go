@@ -264,6 +264,11 @@ func (c *Conn) headers(f *http2.MetaHeadersFrame) error {
 	st.feed.Lock()
 	if !st.over {
 		st.headed, st.want = true, a.length
+		if st.call.Watch {
+			for _, h := range f.RegularFields() {
+				st.call.Field([]byte(h.Name), []byte(h.Value))
+			}
+		}
 		f := &st.call.Facts
 		f.FirstWrite, f.Encoding, f.RetryAfter = firstWrite, a.encoding, a.retryAfter
 		st.call.Head(a.status, "", a.contentType, s)

@@ -33,6 +33,8 @@ const (
 
 // Sink takes an answer; wire.Call is one.
 type Sink interface {
+	// Field takes a header field of the final response, before its Head.
+	Field(name, value []byte)
 	Head(status int, reason, contentType string, s wire.Stamp)
 	Data(p []byte, s wire.Stamp, last bool) error
 }

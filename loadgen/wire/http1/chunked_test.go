@@ -18,6 +18,8 @@ type sent struct {
 	last bool
 }
 
+func (s *sent) Field(_, _ []byte) {}
+
 func (s *sent) Head(int, string, string, wire.Stamp) {}
 func (s *sent) Data(p []byte, _ wire.Stamp, last bool) error {
 	s.body, s.last = append(s.body, p...), last

@@ -182,7 +182,7 @@ func (r *Response) headLine(line []byte, s wire.Stamp, to Sink) error {
 		r.state = inFields
 		return r.statusLine(line)
 	case len(line) > 0:
-		return r.field(line)
+		return r.field(line, to)
 	}
 	if r.codings > 1 || r.codings == 1 && !r.chunks {
 		return errors.New("unsupported transfer encoding: only chunked is, and only once")
@@ -234,7 +234,7 @@ func (r *Response) statusLine(line []byte) error {
 }
 
 // field takes one field line.
-func (r *Response) field(line []byte) error {
+func (r *Response) field(line []byte, to Sink) error {
 	if line[0] == ' ' || line[0] == '\t' {
 		return malformed("header: a folded line", line)
 	}
@@ -252,6 +252,9 @@ func (r *Response) field(line []byte) error {
 		if c < ' ' && c != '\t' || c == 0x7f {
 			return malformed("header line", line)
 		}
+	}
+	if r.status >= 200 {
+		to.Field(name, value)
 	}
 	switch len(name) {
 	case len("Connection"):

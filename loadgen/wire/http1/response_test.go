@@ -20,7 +20,15 @@ type taken struct {
 	reason, mediaType string
 	heads             int
 	body              []byte
+	keepFields        bool
+	fields            []string
 	last              bool
+}
+
+func (s *taken) Field(name, value []byte) {
+	if s.keepFields {
+		s.fields = append(s.fields, string(name)+"="+string(value))
+	}
 }
 
 func (s *taken) Head(status int, reason, mediaType string, _ wire.Stamp) {
@@ -258,5 +266,19 @@ func TestNextAnswer(t *testing.T) {
 		if got := readAll(&r, "POST", []byte(say), 5); got.status != 200+i || got.body != fmt.Sprint(i) || !got.keeps {
 			t.Errorf("answer %d: %+v", i, got)
 		}
+	}
+}
+
+// Only the final head's fields are the answer's.
+func TestFieldsOfTheFinalHead(t *testing.T) {
+	var r Response
+	to := taken{keepFields: true}
+	r.Begin("POST")
+	const answer = "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nServer:  vllm \r\nContent-Length: 2\r\n\r\nok"
+	if _, done, err := r.Read([]byte(answer), wire.Stamp{}, true, &to); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	if want := []string{"Server=vllm", "Content-Length=2"}; !slices.Equal(to.fields, want) {
+		t.Errorf("fields %q, want %q", to.fields, want)
 	}
 }

@@ -100,6 +100,8 @@ func probeError(err error) *wire.Error {
 // probeSink takes the status and lets the body go.
 type probeSink struct{ status int }
 
+func (s *probeSink) Field(_, _ []byte) {}
+
 func (s *probeSink) Head(status int, _, _ string, _ wire.Stamp) { s.status = status }
 func (s *probeSink) Data([]byte, wire.Stamp, bool) error        { return nil }
 

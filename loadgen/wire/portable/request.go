@@ -239,6 +239,8 @@ type callSink struct {
 	resp *http1.Response
 }
 
+func (s *callSink) Field(name, value []byte) { s.call.Field(name, value) }
+
 func (s *callSink) Head(status int, reason, contentType string, st wire.Stamp) {
 	f := &s.call.Facts
 	f.FirstWrite, f.Encoding, f.RetryAfter = s.src.FirstWrite(), s.resp.Encoding(), s.resp.RetryAfter()

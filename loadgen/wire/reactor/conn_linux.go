@@ -292,6 +292,13 @@ func (c *conn) late() {
 	}
 }
 
+// Field takes a header field of the answer.
+func (c *conn) Field(name, value []byte) {
+	if c.req != nil {
+		c.req.call.Field(name, value)
+	}
+}
+
 // Head takes the head of the answer.
 func (c *conn) Head(status int, reason, mediaType string, s wire.Stamp) {
 	if c.req != nil {

@@ -39,7 +39,7 @@ func RunHTTP(t *testing.T, s HTTPSetup) {
 	for _, kind := range s.Kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			for name, f := range map[string]func(*testing.T, HTTPSetup, Kind){
-				"request": request, "opened": opened, "closed while idle": closedIdle, "close after": closeAfter, "dial": dialled,
+				"request": request, "watched": watched, "opened": opened, "closed while idle": closedIdle, "close after": closeAfter, "dial": dialled,
 				"slow dial": slowDial, "cancel a dial": cancelDial,
 			} {
 				t.Run(name, func(t *testing.T) { f(t, s, kind) })
@@ -95,6 +95,41 @@ func request(t *testing.T, s HTTPSetup, kind Kind) {
 	if kind.TLS() {
 		ordered(t, "DialEnd TLSStart TLSEnd FirstWrite", f.Conn.DialEnd, f.Conn.TLSStart, f.Conn.TLSEnd, f.FirstWrite)
 	}
+}
+
+// Who watches gets every read of the body and the fields of the head; who does not, neither.
+func watched(t *testing.T, s HTTPSetup, kind Kind) {
+	srv := NewServer(t, kind, func(int, string) Reply { return Reply{Parts: Events(4)} })
+	r := s.rig(t, srv.Target, Seams{})
+	w := NewWatch(t, 1)
+	c := NewCall(r.Target, w, `{"a":1}`)
+	c.Watch, c.Keep = true, wire.KeepRaw
+	do(t, r, w, c)
+	f := &c.Facts
+	if f.Err != nil {
+		t.Fatal(f.Err)
+	}
+	size := 0
+	for i, p := range c.Reads {
+		size += p.Size
+		if p.Size <= 0 || p.At < f.FirstByte || p.At > f.LastByte || i > 0 && p.At < c.Reads[i-1].At {
+			t.Errorf("read %d is %+v, of bytes from %d to %d", i, p, f.FirstByte, f.LastByte)
+		}
+	}
+	same(t, "bytes of all reads", int64(size), f.Received)
+	same(t, "bytes kept", int64(len(c.Raw)), f.Received)
+	same(t, "reads", int32(len(c.Reads)), f.Reads)
+	typed := ""
+	for _, h := range c.Reply {
+		if strings.EqualFold(h.Name, "Content-Type") {
+			typed = h.Value
+		}
+	}
+	same(t, "Content-Type", typed, f.ContentType)
+	c.Watch = false
+	do(t, r, w, c)
+	same(t, "reads of an unwatched call", len(c.Reads), 0)
+	same(t, "fields of an unwatched call", len(c.Reply), 0)
 }
 
 func opened(t *testing.T, s HTTPSetup, kind Kind) {
