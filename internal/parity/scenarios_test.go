@@ -105,6 +105,11 @@ func scenarios() []scenario {
 {"turns":[{"text":"a"},{"text":"b","extra":{"top_p":0.5}}]}
 {"session_id":"three","turns":[{"texts":["c","d"]}]}
 `},
+		{name: "completions of a file", server: fast, verbatim: true, shape: true, args: file("single_turn", "--request-count", "4",
+			"--endpoint-type", "completions"), input: `
+{"text":"What is \u00e9 <b>?", "output_length": 3}
+{"text":"two", "output_length": 4}
+`},
 		{name: "sessions, few prompts", server: fast, args: stream("--num-conversations", "6", "--num-dataset-entries", "3")},
 	}
 }
