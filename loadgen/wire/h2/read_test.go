@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ type script struct {
 	in     []byte
 	size   int // bytes a read; 0 = all
 	closed chan struct{}
+	once   sync.Once // reader and writer may both close it
 }
 
 func newScript(in []byte, size int) *script {
@@ -52,11 +54,7 @@ func (s *script) Write(p []byte) (int, error) {
 }
 
 func (s *script) Close() error {
-	select {
-	case <-s.closed:
-	default:
-		close(s.closed)
-	}
+	s.once.Do(func() { close(s.closed) })
 	return nil
 }
 
