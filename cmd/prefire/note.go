@@ -37,6 +37,8 @@ type runNote struct {
 	Counted    bool            `json:"answers_counted"` // by the tokenizer
 	Phases     []notedPhase    `json:"phases"`
 	Metrics    metrics.Options `json:"metrics"`
+	// SLOs are Metrics' objectives, which it does not write itself.
+	SLOs []metrics.Objective `json:"slos,omitempty"`
 }
 
 type notedPhase struct {
@@ -49,7 +51,7 @@ func (b *bench) note(counted bool) runNote {
 	n := runNote{
 		Version: version(), EpochNS: b.clock.Wall(0).UnixNano(), Seed: b.load.seed, SeedSource: b.load.seedFrom, Dialect: dialect(b.cfg), Command: b.command,
 		CLICommand: b.cfg.Command, Title: title(b.load.kind), Input: value(b.cfg.Input), Prefix: b.cfg.Artifacts.Prefix, Tokenizer: b.cfg.Tokenizer,
-		Revision: b.cfg.TokenizerRevision, Counted: counted, Metrics: b.options,
+		Revision: b.cfg.TokenizerRevision, Counted: counted, Metrics: b.options, SLOs: b.cfg.SLOs,
 	}
 	for i := range b.cfg.Phases {
 		n.Phases = append(n.Phases, notedPhase{b.cfg.Phases[i].Name, b.cfg.Phases[i].Kind})
@@ -88,6 +90,11 @@ func readNote(dir string) (n runNote, err error) {
 	}
 	if len(n.Phases) == 0 {
 		return n, fmt.Errorf("%s names no phase of the run", path)
+	}
+	if len(n.SLOs) > 0 {
+		if n.Metrics.Objectives, err = metrics.NewObjectives(n.SLOs); err != nil {
+			return n, fmt.Errorf("%s cannot be read: %w", path, err)
+		}
 	}
 	return n, nil
 }
