@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"prefire/internal/config"
+	"prefire/internal/endpoint"
 	"prefire/loadgen"
 	"prefire/metrics"
 )
@@ -123,7 +124,7 @@ func TestTheAdviceFitsTheReason(t *testing.T) {
 		{"late", func(s *loadgen.PhaseSummary) { s.Load.Lateness = late }, true, false},
 		{"both", func(s *loadgen.PhaseSummary) { s.Load.Dropped, s.Load.Lateness = dropped, late }, true, false},
 	} {
-		b := bench{cfg: &config.Config{}}
+		b := bench{cfg: &config.Config{}, sink: &sink{}, load: &load{api: new(endpoint.Endpoint)}}
 		said := strings.Join(b.notices(metrics.Counts{}, metrics.ColdReport{}, verdicts(nil, timed(c.change), &metrics.ClientReport{})), "\n")
 		if client, limited := strings.Contains(said, "idle cores"), strings.Contains(said, "--concurrency"); client != c.client || limited != c.limited {
 			t.Errorf("%s: %q", c.name, said)
