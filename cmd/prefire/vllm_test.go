@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"prefire/tokenize"
 )
 
 // TestAgainstVLLM runs the main job against a real vLLM with a tiny model on the CPU, and holds the counts against the server's own metrics.
@@ -73,15 +76,52 @@ func completionsOnVLLM(t *testing.T, url, model string) {
 			"--batch-size", strconv.Itoa(int(batch)), "--extra-inputs", "ignore_eos:true", "--concurrency", "2", "--request-count", "10", "--ui", "none",
 			"--artifact-dir", dir)
 		sum, after := readSummary(t, dir), vllmCounters(t, url)
-		if sum.Requests.Avg != 10 || sum.TTFT.Count != 10 || sum.UsagePrompt.Min != 64*batch || sum.UsagePrompt.Max != 64*batch || sum.ISL.Min != 64*batch || sum.ISL.Max != 64*batch {
+		if sum.Requests.Avg != 10 || sum.TTFT.Count != 10 || sum.UsagePrompt.Min != 64*batch || sum.UsagePrompt.Max != 64*batch {
 			t.Errorf("%v prompts a request: %v requests, %d measured, %v to %v tokens by the server's count, %v to %v by ours", batch, sum.Requests.Avg, sum.TTFT.Count,
 				sum.UsagePrompt.Min, sum.UsagePrompt.Max, sum.ISL.Min, sum.ISL.Max)
+		}
+		// As in aiperf, our count is that of all texts, joined by spaces; the server counts each by itself.
+		least, most := joinedLengths(t, filepath.Join(dir, "inputs.json"), model)
+		if batch == 1 && (least != 64 || most != 64) || sum.ISL.Min != float64(least) || sum.ISL.Max != float64(most) {
+			t.Errorf("%v prompts a request: %v to %v tokens by our count, the bodies have %d to %d", batch, sum.ISL.Min, sum.ISL.Max, least, most)
 		}
 		// The throwaway is one request more.
 		if got := after["vllm:prompt_tokens_total"] - before["vllm:prompt_tokens_total"]; got != 11*64*batch {
 			t.Errorf("%v prompts a request: the server took %v prompt tokens, want %v", batch, got, 11*64*batch)
 		}
 	}
+}
+
+// joinedLengths counts the prompts of all bodies in an inputs.json.
+func joinedLengths(t *testing.T, path, model string) (least, most int) {
+	t.Helper()
+	tokens, err := tokenize.FromEnv(os.LookupEnv, os.ReadFile, "").Open(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inputs struct {
+		Data []struct {
+			Payloads []struct{ Prompt json.RawMessage }
+		}
+	}
+	readJSON(t, path, &inputs)
+	for _, d := range inputs.Data {
+		for _, p := range d.Payloads {
+			var texts []string
+			if json.Unmarshal(p.Prompt, &texts) != nil {
+				texts = make([]string, 1)
+				if err := json.Unmarshal(p.Prompt, &texts[0]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n := tokens.Count([]byte(strings.Join(texts, " ")))
+			if least == 0 || n < least {
+				least = n
+			}
+			most = max(most, n)
+		}
+	}
+	return least, most
 }
 
 // lengthsOnVLLM holds the server's count of every prompt against the length asked for, with the chat template in the length and with the
