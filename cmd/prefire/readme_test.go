@@ -32,6 +32,9 @@ func TestTheReadmesCommandsWork(t *testing.T) {
 	if err != nil {
 		t.Skip("SKIP: the README's commands are for a POSIX shell, and there is no bash")
 	}
+	if testing.Short() {
+		t.Skip("SKIP: a minute of whole programs, each of which other tests run too")
+	}
 	s := serve(t, fakellm.Options{TTFT: 2 * time.Millisecond, ITL: time.Millisecond})
 	dir := t.TempDir()
 	self, err := os.Executable()
