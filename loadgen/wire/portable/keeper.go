@@ -66,7 +66,7 @@ func (p *pool) refresh() {
 
 // probeAgain probes an idle HTTP/1.1 connection, which is not to be had meanwhile.
 func (p *pool) probeAgain(c *conn) {
-	q := &prep{conn: c}
+	q := &prep{conn: c, probe: p.probe}
 	var ctx context.Context
 	ctx, q.stop = context.WithCancel(p.t.ctx)
 	p.preps = append(p.preps, q)
@@ -78,10 +78,11 @@ func (p *pool) probeAgain(c *conn) {
 
 // probeMux probes an idle HTTP/2 connection, which takes requests all the same.
 func (p *pool) probeMux(c *conn) {
+	probe := p.probe
 	p.t.work.Go(func() {
 		ctx, cancel := context.WithTimeout(p.t.ctx, pooling.ProbeLimit)
 		defer cancel()
 		// What a failed probe means for the connection, it says itself, by its end.
-		_ = c.prove(ctx, p.probe)
+		_ = c.prove(ctx, probe)
 	})
 }

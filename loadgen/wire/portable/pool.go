@@ -32,6 +32,7 @@ type prep struct {
 	conn   *conn // nil while it is dialled
 	fresh  bool  // dialled, not only probed again
 	owners []*request
+	probe  wire.Probe
 	stop   context.CancelFunc
 }
 
@@ -167,6 +168,7 @@ func (p *pool) prepare(ctx context.Context, q *prep) {
 		return
 	}
 	p.conns[c.facts.ID] = c
+	q.probe = p.probe
 	t.mu.Unlock()
 	p.proveIn(ctx, q)
 }
@@ -175,7 +177,7 @@ func (p *pool) prepare(ctx context.Context, q *prep) {
 func (p *pool) proveIn(ctx context.Context, q *prep) {
 	t, c := p.t, q.conn
 	ctx, cancel := context.WithTimeout(ctx, pooling.ProbeLimit)
-	e := c.prove(ctx, p.probe)
+	e := c.prove(ctx, q.probe)
 	cancel()
 	t.mu.Lock()
 	defer t.mu.Unlock()
