@@ -231,7 +231,7 @@ func TestGoldenFlagsAreThoseOfTheInstalledAiperf(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIP: it starts Python")
 	}
-	python := filepath.Join(*aiperfFolder, "../../../../../../bin/python")
+	python := filepath.Join(aiperfTemplates(), "../../../../../../bin/python")
 	if _, err := os.Stat(python); err != nil {
 		t.Skipf("SKIP: there is no aiperf: %v", err)
 	}

@@ -16,9 +16,24 @@ import (
 
 var (
 	verdictsFrom = flag.String("verdicts.from", "", "file with aiperf's verdicts on mutations of its own templates (testdata/verdicts.py all), in place of the few kept here")
-	aiperfFolder = flag.String("verdicts.templates", "/root/.cache/peers/aiperf/lib/python3.13/site-packages/aiperf/config/templates",
-		"folder of an installed aiperf 0.13.0's templates")
+	aiperfFolder = flag.String("verdicts.templates", "", "folder of an installed aiperf 0.13.0's templates; not given: where shared/peers/setup.sh installs it")
 )
+
+// aiperfTemplates is the folder of the templates of an installed aiperf; "" = there is none.
+func aiperfTemplates() string {
+	if *aiperfFolder != "" {
+		return *aiperfFolder
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	found, err := filepath.Glob(filepath.Join(home, ".cache/peers/aiperf/lib/python3*/site-packages/aiperf/config/templates"))
+	if err != nil || len(found) == 0 {
+		return ""
+	}
+	return found[0]
+}
 
 // verdict is aiperf's word on a file of which one line was changed (testdata/verdicts.py says how).
 type verdict struct {
@@ -102,8 +117,9 @@ func TestVerdictsOnOwnTemplates(t *testing.T) {
 
 // aiperf's own templates, and mutations of them, which stay with aiperf.
 func TestVerdictsOnAiperfsTemplates(t *testing.T) {
-	if _, err := os.Stat(*aiperfFolder); err != nil {
-		t.Skipf("SKIP: there is no aiperf: %v", err)
+	folder := aiperfTemplates()
+	if folder == "" {
+		t.Skip("SKIP: there is no aiperf (-verdicts.templates names its templates)")
 	}
 	list := []byte(fixture(t, "verdicts-aiperf.jsonl"))
 	if *verdictsFrom != "" {
@@ -113,7 +129,7 @@ func TestVerdictsOnAiperfsTemplates(t *testing.T) {
 		}
 	}
 	agreed, refused := checkVerdicts(t, list, func(name string) string {
-		b, err := os.ReadFile(filepath.Join(*aiperfFolder, name))
+		b, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {
 			t.Fatal(err)
 		}
