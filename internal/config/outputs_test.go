@@ -87,6 +87,8 @@ func TestOutputsThatCannotBe(t *testing.T) {
 		{"--network-latency-ping-interval|1", "--network-latency-ping-interval: --network-latency-ping-interval only applies when"},
 		{"--network-latency-ping-interval|1|--network-latency-mean|1", "--network-latency-ping-interval: --network-latency-ping-interval only applies with"},
 		{"--export-outputs-json|--profile-export-prefix|outputs", "--export-outputs-json: --profile-export-prefix resolves to 'outputs'"},
+		{"--num-profile-runs|3|--convergence-metric|request_latency|--convergence-mode|distribution|--export-level|summary",
+			"--convergence-mode distribution compares the records of the runs, which --export-level summary leaves out."},
 		{"--export-http-trace|--export-level|summary", "--export-http-trace: the HTTP trace is part of profile_export.jsonl"},
 	} {
 		if got := message(t, "", append([]string{"-m", "m"}, strings.Split(strings.ReplaceAll(tt.args, "|-1", "=-1"), "|")...)...); !strings.HasPrefix(got, tt.want) {

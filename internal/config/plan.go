@@ -140,6 +140,10 @@ func (x *expander) plan() (*Plan, error) {
 		if err != nil {
 			return nil, x.inVariation(v, err)
 		}
+		if g := p.Convergence; g != nil && g.Mode == "distribution" && c.Artifacts.Level == LevelSummary {
+			return nil, &Error{Title: titleConfig, Msg: "--convergence-mode distribution compares the records of the runs, which --export-level summary leaves out. " +
+				"Drop one of them, or use ci_width or cv."}
+		}
 		c.Notices = slices.DeleteFunc(c.Notices, func(n string) bool { seen := said[n]; said[n] = true; return seen })
 		p.Steps = append(p.Steps, Step{Variation: v.Variation, Config: c})
 	}
