@@ -206,6 +206,9 @@ func withCalibration(path string) process {
 }
 
 func TestAPlanOfTwiceTheFigureIsFlaggedAndOneOfHalfIsNot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: -short leaves out what the full step runs")
+	}
 	s := serve(t, fakellm.Options{TTFT: time.Millisecond})
 	path := filepath.Join(t.TempDir(), "new", "calibration.json")
 	f := figure(4)
@@ -333,6 +336,9 @@ func TestCalibrationsAreKeptByTransport(t *testing.T) {
 
 // Whether one stream is carried within the limits is the machine's to say; that what is found is what is printed and kept is not.
 func TestACalibrationRunsAgainstAServerOfItsOwn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: -short leaves out what the full step runs")
+	}
 	path := filepath.Join(t.TempDir(), "kept.json")
 	p := withCalibration(path)
 	var out, stderr locked

@@ -59,6 +59,9 @@ func stepsIn(t *testing.T, dir string) map[string]time.Time {
 // A server that refuses what finds no slot carries as many in flight as it has slots. The search is killed in the middle, and goes on to the same
 // answer without repeating a step.
 func TestCapacityIsFoundAcrossAKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: -short leaves out what the full step runs")
+	}
 	s := serve(t, fakellm.Options{TTFT: 30 * time.Millisecond, ITL: 2 * time.Millisecond, Slots: *capacitySlots, Refuse: 429})
 	self, err := os.Executable()
 	if err != nil {

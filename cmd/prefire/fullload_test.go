@@ -56,6 +56,9 @@ func bareLateness(t *testing.T, rate int) float64 {
 
 // Every drawn arrival is sent and none is added, as many as asked for in every second: no burst at the start, no drift.
 func TestArrivalsAsAskedFor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: -short leaves out what the full step runs")
+	}
 	for _, rate := range numbers(t, *loadRates) {
 		for _, pattern := range []string{"constant", "poisson"} {
 			t.Run(fmt.Sprintf("%d %s", rate, pattern), func(t *testing.T) {
@@ -131,6 +134,9 @@ func TestArrivalsAsAskedFor(t *testing.T) {
 
 // The server has exactly as many requests at once as there are sessions, never one more, and gets exactly as many in all as asked for.
 func TestExactlySoManyInFlight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: -short leaves out what the full step runs")
+	}
 	for _, c := range numbers(t, *loadConcurrency) {
 		t.Run(strconv.Itoa(c), func(t *testing.T) {
 			s, dir := serve(t, fakellm.Options{TTFT: *loadHold}), t.TempDir()
