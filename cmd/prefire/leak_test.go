@@ -24,6 +24,9 @@ func held() (files []string) {
 
 // A run leaves no goroutine, connection or file behind, however it ended: people script many in one process.
 func TestARunLeavesNothingBehind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: -short leaves out what the full step runs")
+	}
 	for _, c := range []struct {
 		name  string
 		o     fakellm.Options

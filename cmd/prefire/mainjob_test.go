@@ -146,6 +146,9 @@ func TestNothingColdIsInTheResult(t *testing.T) {
 }
 
 func TestConnectionsThatCloseMakeColdRequestsThatAreKeptOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: -short leaves out what the full step runs")
+	}
 	for _, c := range []struct {
 		name        string
 		server      fakellm.Options
@@ -200,6 +203,9 @@ func TestTheResultNamesTheTransport(t *testing.T) {
 }
 
 func TestExactlyTheAskedSessionsAreInFlight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: -short leaves out what the full step runs")
+	}
 	for _, client := range []string{"auto", "portable", "h2c"} {
 		h2c := client == "h2c"
 		s := serve(t, fakellm.Options{TTFT: 800 * time.Millisecond, H2C: h2c})
