@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"flag"
 	"fmt"
 	"math"
@@ -148,23 +147,12 @@ func TestExactlySoManyInFlight(t *testing.T) {
 			if len(records) != want || len(log) != want {
 				t.Fatalf("%d records, %d requests at the server, want %d", len(records), len(log), want)
 			}
-			type step struct {
-				at int64
-				by int
-			}
-			var steps []step
 			var arrived []int64
 			for _, e := range log {
-				steps = append(steps, step{e.ArrivedNS, 1}, step{e.Writes[len(e.Writes)-1].BeforeNS, -1})
 				arrived = append(arrived, e.ArrivedNS)
 			}
-			slices.SortFunc(steps, func(a, b step) int { return cmp.Or(cmp.Compare(a.at, b.at), a.by-b.by) })
 			slices.Sort(arrived)
-			now, most := 0, 0
-			for _, s := range steps {
-				now += s.by
-				most = max(most, now)
-			}
+			most := s.MaxInFlight()
 			// Where this machine stood still, the first answers were there before the last requests.
 			if inTime := arrived[c-1]-arrived[0] < int64(*loadHold); most > c || inTime && most != c {
 				t.Errorf("%d at once, want %d", most, c)
