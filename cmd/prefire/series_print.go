@@ -115,6 +115,10 @@ func (s *series) print(cells []sweep.Cell) {
 			columns = append(columns, h)
 		}
 	}
+	errors := headline{"request_error_rate", "avg"}
+	if slices.ContainsFunc(cells, func(c sweep.Cell) bool { a, ok := c.Figure(errors.tag, errors.stat); return ok && a.Mean > 0 }) {
+		columns = append(columns, errors)
+	}
 	var paths []string
 	for i := range variations {
 		for _, set := range variations[i].Values {
@@ -175,7 +179,7 @@ func unitOf(cells []sweep.Cell, h headline) string {
 // shortTag is a tag as a column's head.
 func shortTag(tag string) string {
 	for long, short := range map[string]string{"output_token_throughput": "output", "request_throughput": "requests", "time_to_first_token": "TTFT",
-		"inter_token_latency": "ITL", "request_latency": "latency"} {
+		"inter_token_latency": "ITL", "request_latency": "latency", "request_error_rate": "errors"} {
 		if tag == long {
 			return short
 		}
@@ -194,10 +198,17 @@ func (s *series) best(sum *sweep.Summary) {
 			fmt.Fprintf(s.stdout, "%s: %s (%s %s)\n", b.what, s.short(b.Cell.Variation), two(b.Metric), b.Unit)
 		}
 	}
+	if n := len(sum.Failing); n > 0 {
+		names := make([]string, n)
+		for i, c := range sum.Failing {
+			names[i] = s.short(c.Variation)
+		}
+		fmt.Fprintf(s.stdout, "Not among the best, since more than %g %% of their requests failed: %s\n", sweep.MostErrors, strings.Join(names, "; "))
+	}
 	if len(s.plan.Limits) > 0 {
 		fmt.Fprintf(s.stdout, "%d of %d variations keep the limits", sum.Feasible, len(sum.Cells))
 		if sum.Feasible == 0 {
-			fmt.Fprint(s.stdout, ": the best are those of all")
+			fmt.Fprint(s.stdout, ": the best are those of all that answer")
 		}
 		fmt.Fprintln(s.stdout)
 	}

@@ -199,6 +199,31 @@ func TestSummarise(t *testing.T) {
 	if s.Feasible != 0 || s.Pareto != nil || s.Throughput.Cell.Variation != &vs[3] {
 		t.Errorf("under a limit that none keeps: %+v", s)
 	}
+	// One that fails its requests is not the best for the few that it answered, unless a limit says how many may fail.
+	for _, r := range runs {
+		share := 1.
+		if r.Variation == &vs[0] || r.Variation == &vs[3] {
+			share = 2
+		}
+		r.Metrics = append(r.Metrics, Metric{"request_error_rate", "%", []Stat{{"avg", share}}})
+	}
+	cells = Cells(runs, 0.95)
+	s = Summarise(cells, nil)
+	if got := folders(s.Pareto); !slices.Equal(got, []string{"c_2", "c_10"}) || s.Throughput.Cell.Variation != &vs[2] || s.Latency.Cell.Variation != &vs[1] ||
+		!slices.Equal(folders(s.Failing), []string{"c_1", "c_4"}) {
+		t.Errorf("where two fail their requests: front %q, failing %q, best %+v, %+v", got, folders(s.Failing), s.Throughput, s.Latency)
+	}
+	s = Summarise(cells, []Limit{{Metric: "request_error_rate", Stat: "avg", Op: "le", Threshold: 5}})
+	if s.Throughput.Cell.Variation != &vs[3] || s.Failing != nil {
+		t.Errorf("where 5 %% may fail: %+v, failing %q", s.Throughput, folders(s.Failing))
+	}
+	s = Summarise(cells[:1], nil)
+	if s.Throughput != nil || s.Latency != nil || s.Pareto != nil || len(s.Failing) != 1 {
+		t.Errorf("where all fail their requests: %+v", s)
+	}
+	for _, r := range runs {
+		r.Metrics = r.Metrics[:2]
+	}
 	// A variation without a run that counts is none of it.
 	for _, r := range runs[:2] {
 		r.Failure = "no"

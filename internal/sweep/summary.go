@@ -89,10 +89,18 @@ type Summary struct {
 	Pareto     []*Cell // those than which none has both more throughput and less latency, in the order of their values
 	// Feasible is how many keep all limits.
 	Feasible int
+	// Failing are those of which more requests failed than MostErrors: the times of the few that were answered make none of them the best.
+	Failing []*Cell
 }
 
-// Summarise finds the best variations among those that keep all limits. Where none does, Throughput and Latency are those of all, and Pareto
-// is empty.
+const (
+	errorRate = "request_error_rate"
+	// MostErrors is the share of failed requests, in %, above which a variation is no candidate, where no limit is on that share.
+	MostErrors = 1.
+)
+
+// Summarise finds the best variations among those that keep all limits and answer their requests. Where none keeps the limits, Throughput and
+// Latency are those of all that answer, and Pareto is empty; where none answers, nothing is best.
 func Summarise(cells []Cell, limits []Limit) Summary {
 	var s Summary
 	var feasible []*Cell
@@ -111,14 +119,26 @@ func Summarise(cells []Cell, limits []Limit) Summary {
 	if len(candidates) == 0 {
 		candidates = s.Cells
 	}
+	if !slices.ContainsFunc(limits, func(l Limit) bool { return l.Metric == errorRate }) {
+		fails := func(c *Cell) bool {
+			a, ok := c.Figure(errorRate, "avg")
+			return ok && a.Mean > MostErrors
+		}
+		for _, c := range s.Cells {
+			if fails(c) {
+				s.Failing = append(s.Failing, c)
+			}
+		}
+		candidates = slices.DeleteFunc(slices.Clone(candidates), fails)
+	}
 	s.Throughput = best(candidates, "request_throughput", "avg", 1)
 	latency := "time_to_first_token"
 	if s.Latency = best(candidates, latency, "p99", -1); s.Latency == nil {
 		latency = "request_latency"
 		s.Latency = best(candidates, latency, "p99", -1)
 	}
-	if len(feasible) > 0 && s.Throughput != nil && s.Latency != nil {
-		s.Pareto = front(feasible, latency)
+	if s.Feasible > 0 && s.Throughput != nil && s.Latency != nil {
+		s.Pareto = front(candidates, latency)
 	}
 	return s
 }
