@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 const (
@@ -159,7 +160,7 @@ type Capacity struct {
 	// Broken are the limits that the smallest load above Best breaks.
 	Broken []string `json:"limited_by,omitempty"`
 	// Knee is the load with the most power, throughput divided by request latency (Kleinrock 1979): beyond it latency grows faster than
-	// throughput. 0 where fewer than three loads were run.
+	// throughput. 0 where fewer than three loads were run that answer their requests.
 	Knee float64 `json:"knee,omitempty"`
 	// Stopped says why a ladder ended before its last load.
 	Stopped string `json:"stopped_early,omitempty"`
@@ -186,7 +187,7 @@ func (l *Ladder) JudgeCapacity(all []Step) (Capacity, []Step) {
 		if s.Load == broken {
 			c.Broken = s.broken()
 		}
-		if latency := s.Metrics["request_latency"].Avg; latency > 0 {
+		if latency := s.Metrics["request_latency"].Avg; latency > 0 && !s.failing() {
 			with++
 			if p := s.Throughput.Value / latency; p > power {
 				power, c.Knee = p, s.Load
@@ -200,6 +201,11 @@ func (l *Ladder) JudgeCapacity(all []Step) (Capacity, []Step) {
 		c.Stopped = StoppedEarly(steps)
 	}
 	return c, steps
+}
+
+// failing reports whether so many of a step's requests failed that the times of the others say nothing of its load.
+func (s *Step) failing() bool {
+	return s.Aborted || slices.ContainsFunc(s.Findings, func(f Finding) bool { return !f.Kept && strings.HasPrefix(f.Limit, errorRate) })
 }
 
 // broken names what a step breaks.

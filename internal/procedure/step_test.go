@@ -264,6 +264,22 @@ func TestSearchFindsAnyTruth(t *testing.T) {
 	if load, more := l.Next([]Step{{Load: 8, Tries: 1}, {Load: 8, Tries: 2}, {Load: 4, Sure: true}, {Load: 2, Sure: true}, {Load: 1, Sure: true}}); more {
 		t.Errorf("nothing is kept, and %v is asked for", load)
 	}
+	// A load whose requests failed is no knee, however soon the few were answered.
+	at := func(load, rate, latency float64, more func(*Step)) Step {
+		s := Step{Load: load, Throughput: Interval{Value: rate}, Metrics: map[string]Figures{"request_latency": {Avg: latency}}}
+		if more != nil {
+			more(&s)
+		}
+		return s
+	}
+	knees := []Step{at(2, 10, 100, nil), at(4, 20, 100, nil), at(8, 21, 150, nil),
+		at(16, 50, 50, func(s *Step) { s.Findings = []Finding{{Limit: "error_rate<1%"}} }), at(32, 60, 50, func(s *Step) { s.Aborted = true })}
+	if c, _ := l.JudgeCapacity(knees); c.Knee != 4 {
+		t.Errorf("knee %v, want 4", c.Knee)
+	}
+	if c, _ := l.JudgeCapacity(knees[1:]); c.Knee != 0 {
+		t.Errorf("knee %v of two loads that answer, want none", c.Knee)
+	}
 	// A stall that breaks a limit unsurely says nothing against a larger load that surely keeps it.
 	c, _ := l.JudgeCapacity([]Step{{Load: 8, Tries: 2}, {Load: 16, Kept: true, Sure: true}, {Load: 32, Sure: true, Findings: []Finding{{Limit: "x"}}}})
 	if want := (Capacity{Best: 16, BestSure: true, AtLeast: 16, Below: 32, Broken: []string{"x"}}); !reflect.DeepEqual(c, want) {
