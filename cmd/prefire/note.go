@@ -39,6 +39,9 @@ type runNote struct {
 	Metrics    metrics.Options `json:"metrics"`
 	// SLOs are Metrics' objectives, which it does not write itself.
 	SLOs []metrics.Objective `json:"slos,omitempty"`
+	// Absent are the things asked for that the journal does not hold, as people know them. Traced: the records have HTTP traces.
+	Absent []string `json:"not_in_the_journal,omitempty"`
+	Traced bool     `json:"http_traces,omitempty"`
 }
 
 type notedPhase struct {
@@ -52,11 +55,32 @@ func (b *bench) note(counted bool) runNote {
 		Version: version(), EpochNS: b.clock.Wall(0).UnixNano(), Seed: b.load.seed, SeedSource: b.load.seedFrom, Dialect: dialect(b.cfg), Command: b.command,
 		CLICommand: b.cfg.Command, Title: title(b.load.kind), Input: value(b.cfg.Input), Prefix: b.cfg.Artifacts.Prefix, Tokenizer: b.cfg.Tokenizer,
 		Revision: b.cfg.TokenizerRevision, Counted: counted, Metrics: b.options, SLOs: b.cfg.SLOs,
+		Absent: notInJournal(b.cfg), Traced: b.cfg.Artifacts.Trace,
 	}
 	for i := range b.cfg.Phases {
 		n.Phases = append(n.Phases, notedPhase{b.cfg.Phases[i].Name, b.cfg.Phases[i].Kind})
 	}
 	return n
+}
+
+// notInJournal names what a run was asked for and what cannot be made of its journal.
+func notInJournal(cfg *config.Config) (out []string) {
+	a := &cfg.Artifacts
+	for _, part := range []struct {
+		asked bool
+		what  string
+	}{
+		{a.Slice > 0, "slices of time (--slice-duration)"},
+		{a.Answers, "outputs.json (--export-outputs-json)"},
+		{a.Level == config.LevelRaw, "raw records that were not on disk yet (--export-level raw)"},
+		{cfg.RoundTrip.Adjusts(), "network-adjusted latencies (--network-latency-*)"},
+		{cfg.ServerMetrics != nil, "the servers' own metrics"},
+	} {
+		if part.asked {
+			out = append(out, part.what)
+		}
+	}
+	return out
 }
 
 // phases are the run's, as the files name them.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -29,8 +30,10 @@ func recoverCommand(p process) *cobra.Command {
 		Use:   "recover DIR",
 		Short: "Make the files of a run that was killed",
 		Long: `recover reads the journal that a run left in its folder where it was killed (SIGKILL, a second Ctrl-C, a machine that went down), or could
-not write its files, and makes the full set of files of the requests that had finished: summary, CSV, records, histograms, inputs.json, the screen's
-text. They are marked: is_complete is false, and prefire.recovered says what was found. Requests that were in flight are in none of them.
+not write its files, and makes the files of the requests that had finished: summary, CSV, records, histograms, inputs.json, the screen's text. They
+are marked: is_complete is false, and prefire.recovered says what was found. Requests that were in flight are in none of them. What was asked for
+and the journal does not hold (slices, outputs.json, network-adjusted latencies, the servers' metrics) is named. HTTP traces stay in the run's own
+record lines, which are kept beside the new ones under a name of theirs.
 
 A last line that was broken off is left out, and so is any line that is no record; both are said. Answers are counted with the run's own tokenizer.
 The journal is removed once all its records are in the files. What a new run in the same folder found of a killed one is in its folder ` + killedFolder + `.`,
@@ -145,6 +148,13 @@ func (r *recovery) open(dir string) error {
 			}
 		}
 	}
+	if n.Traced { // the new lines have none
+		if _, err := os.Stat(filepath.Join(dir, tracedRecords(b.dir.Names))); os.IsNotExist(err) {
+			if err := os.Rename(filepath.Join(dir, b.dir.Names.Records), filepath.Join(dir, tracedRecords(b.dir.Names))); err != nil && !os.IsNotExist(err) {
+				return err
+			}
+		}
+	}
 	spill, err := os.Create(filepath.Join(dir, spillFile))
 	if err != nil {
 		return fmt.Errorf("the folder %s cannot be written: %w", dir, err)
@@ -154,6 +164,11 @@ func (r *recovery) open(dir string) error {
 		records: export.RecordOptions{Defs: b.options.Table(), Phases: n.phases(), Wall: func(at int64) int64 { return b.clock.Wall(at).UnixNano() }},
 	}, spill)
 	return err
+}
+
+// tracedRecords is what the record lines of the killed run are called, where they have HTTP traces.
+func tracedRecords(n export.Names) string {
+	return strings.TrimSuffix(n.Records, ".jsonl") + "_with_traces.jsonl"
 }
 
 // giveUp takes away what only the recovery needs.
@@ -271,6 +286,12 @@ func (r *recovery) export(read collect.Read, inputs int64) (*export.Run, error) 
 func (r *recovery) notices(read collect.Read) []string {
 	out := []string{fmt.Sprintf("recovered: %d finished requests were in the journal of the run, which was killed; those in flight then are in no file, and what only the "+
 		"running program knew (prewarm, load, CPU) is absent", read.Lines)}
+	if len(r.note.Absent) > 0 {
+		out = append(out, "not recovered: "+strings.Join(r.note.Absent, "; "))
+	}
+	if r.note.Traced {
+		out = append(out, "the HTTP traces are in the lines that the run itself had written: "+tracedRecords(r.b.dir.Names))
+	}
 	if read.Torn {
 		out = append(out, "the journal's last line was broken off and is left out")
 	}

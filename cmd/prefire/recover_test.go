@@ -271,6 +271,44 @@ func TestRecoveredFilesAreThoseOfTheRun(t *testing.T) {
 	}
 }
 
+// What was asked for and is not in the journal is named, and the lines that the run wrote with HTTP traces in them are kept.
+func TestWhatTheJournalDoesNotHoldIsNamed(t *testing.T) {
+	s := serve(t, fakellm.Options{TTFT: time.Millisecond, ITL: time.Millisecond})
+	dir := t.TempDir()
+	blocked := filepath.Join(dir, ".profile_export.hlog.tmp")
+	if err := os.Mkdir(blocked, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := <-start(nil, nil, profileArgs(s.URL(), dir, "--concurrency", "2", "--request-count", "6", "--export-http-trace", "--slice-duration", "1", "--export-outputs-json",
+		"--network-latency-mean", "5")...)
+	if p.code != exitFailed {
+		t.Fatalf("exit %d\n%s", p.code, p.stderr)
+	}
+	if err := os.Remove(blocked); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := os.ReadFile(filepath.Join(dir, "profile_export.jsonl"))
+	if err != nil || bytes.Count(lines, []byte(`"trace_data"`)) != 6 {
+		t.Fatalf("%v: %s", err, lines)
+	}
+	screen := strings.Join(strings.Fields(strings.NewReplacer("│", " ").Replace(must(t, "recover", dir).stdout)), " ")
+	for _, want := range []string{
+		"not recovered: slices of time (--slice-duration); outputs.json (--export-outputs-json); network-adjusted latencies (--network-latency-*)",
+		"the HTTP traces are in the lines that the run itself had written: profile_export_with_traces.jsonl",
+	} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("%s\nwant %s", screen, want)
+		}
+	}
+	kept, err := os.ReadFile(filepath.Join(dir, "profile_export_with_traces.jsonl"))
+	if err != nil || !bytes.Equal(kept, lines) {
+		t.Errorf("%v: the lines with traces are\n%s\nwant\n%s", err, kept, lines)
+	}
+	if n := len(readRecords(t, dir)); n != 6 {
+		t.Errorf("%d records, want 6", n)
+	}
+}
+
 func TestWhatCannotBeRecoveredIsSaid(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) {
