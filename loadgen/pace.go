@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"container/heap"
+	"runtime"
 	"strconv"
 )
 
@@ -46,6 +47,7 @@ func (ph *phase) pace() {
 			return
 		}
 		ph.ledger.arrival(at, ahead)
+		runtime.Gosched() // the session that was woken goes first; waking the next one would push it to the end of the line
 	}
 }
 
