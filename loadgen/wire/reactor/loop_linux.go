@@ -63,41 +63,42 @@ type loop struct {
 	mu     sync.Mutex
 	posted []op
 	asleep bool // the loop is parked, or about to be, and must be woken
+	prod   bool // it was woken by others, and its deadline is still past
 	ended  bool // nothing more is taken
 
 	count  struct{ open, dialled, probes, fell, plain atomic.Int64 }
 	flight atomic.Int64 // calls given to it that are not over
 
 	// The rest is the loop's own.
-	ep, wake, alarm int // epoll, eventfd, timerfd
-	epFile          *os.File
-	parker          syscall.RawConn // of epFile
-	pollFunc        func(uintptr) bool
-	n               int // events taken
-	quiet           int // a socket that has the kernel stamp arrivals as long as it is open: it begins late and ends with the last one
-	rx              stamp.Receiver
-	tx              sender
-	buf             []byte
-	events          [batch]unix.EpollEvent
-	byFD            []*conn // the open connections, by descriptor
-	unread, unsent  queue   // what the bounds of a turn left over
-	ops             []op    // taken from posted
-	nextOp          int
-	budget          int // of this turn
-	timers          timers
-	armed           int64 // what the timerfd is set to; 0 = nothing
-	pools           map[*wire.Target]*pool
-	active          map[*wire.Call]*request
-	openings        map[*opening]struct{}
-	spare           []*request
-	keeper          timer
-	load            load
-	closed          bool
+	ep, alarm      int // epoll, timerfd
+	epFile         *os.File
+	parker         syscall.RawConn // of epFile
+	pollFunc       func(uintptr) bool
+	n              int // events taken
+	quiet          int // a socket that has the kernel stamp arrivals as long as it is open: it begins late and ends with the last one
+	rx             stamp.Receiver
+	tx             sender
+	buf            []byte
+	events         [batch]unix.EpollEvent
+	byFD           []*conn // the open connections, by descriptor
+	unread, unsent queue   // what the bounds of a turn left over
+	ops            []op    // taken from posted
+	nextOp         int
+	budget         int // of this turn
+	timers         timers
+	armed          int64 // what the timerfd is set to; 0 = nothing
+	pools          map[*wire.Target]*pool
+	active         map[*wire.Call]*request
+	openings       map[*opening]struct{}
+	spare          []*request
+	keeper         timer
+	load           load
+	closed         bool
 }
 
 func newLoop(h *hub, index int) (*loop, error) {
 	o := h.o
-	l := &loop{o: o, hub: h, index: index, gone: make(chan struct{}), buf: make([]byte, readSize), ep: -1, wake: -1, alarm: -1, quiet: -1,
+	l := &loop{o: o, hub: h, index: index, gone: make(chan struct{}), buf: make([]byte, readSize), ep: -1, alarm: -1, quiet: -1,
 		pools: map[*wire.Target]*pool{}, active: map[*wire.Call]*request{}, openings: map[*opening]struct{}{}}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.keeper.fire = l.keepReady
@@ -125,9 +126,6 @@ func (l *loop) descriptors() (err error) {
 	if l.parker, err = l.epFile.SyscallConn(); err != nil {
 		return err
 	}
-	if l.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return os.NewSyscallError("eventfd", err)
-	}
 	if l.alarm, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
 		return os.NewSyscallError("timerfd_create", err)
 	}
@@ -135,14 +133,9 @@ func (l *loop) descriptors() (err error) {
 	if l.quiet, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err == nil {
 		_ = stamp.Ask(l.quiet)
 	}
-	for _, fd := range []int{l.wake, l.alarm} {
-		// Edge-triggered, each write and each expiry is one event, and neither descriptor has to be read.
-		ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)}
-		if err := unix.EpollCtl(l.ep, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
-			return os.NewSyscallError("epoll_ctl", err)
-		}
-	}
-	return nil
+	// Edge-triggered, each expiry is one event, and the descriptor never has to be read.
+	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(l.alarm)}
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(l.ep, unix.EPOLL_CTL_ADD, l.alarm, &ev))
 }
 
 func (l *loop) closeAll() {
@@ -150,7 +143,7 @@ func (l *loop) closeAll() {
 		_ = l.epFile.Close()
 		l.ep = -1
 	}
-	for _, fd := range []int{l.ep, l.wake, l.alarm, l.quiet} {
+	for _, fd := range []int{l.ep, l.alarm, l.quiet} {
 		if fd >= 0 {
 			_ = unix.Close(fd) // nothing was written that could be lost
 		}
@@ -159,7 +152,12 @@ func (l *loop) closeAll() {
 
 func (l *loop) now() int64 { return l.o.Clock.Now() }
 
-// post hands o to the loop and wakes it where it sleeps; false means that the loop has ended.
+// past is a deadline that has gone by.
+var past = time.Unix(1, 0)
+
+// post hands o to the loop and wakes it where it sleeps; false means that the loop has ended. It is woken by a deadline of what it is
+// parked on: Go's scheduler then runs it next, on the processor of the one who posts, where a descriptor would first have to come to
+// the notice of whoever polls.
 func (l *loop) post(o op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,9 +166,8 @@ func (l *loop) post(o op) bool {
 	}
 	l.posted = append(l.posted, o)
 	if l.asleep {
-		l.asleep = false
-		one := [8]byte{1}
-		_, _ = unix.Write(l.wake, one[:]) // it fails only where the counter is full, which has woken the loop already
+		l.asleep, l.prod = false, true
+		_ = l.epFile.SetReadDeadline(past) // it fails only for a closed file, which a loop that has not ended has not
 	}
 	return true
 }
@@ -217,10 +214,16 @@ func (l *loop) wait() int {
 		l.poll()
 		return l.n
 	}
+	if l.prod {
+		l.prod = false
+		_ = l.epFile.SetReadDeadline(time.Time{})
+	}
 	l.asleep = true
 	l.mu.Unlock()
 	from := l.now()
-	_ = l.parker.Read(l.pollFunc) // it fails only after Close, which is the loop's own last act
+	if l.parker.Read(l.pollFunc) != nil { // woken by others, perhaps before it has looked at the descriptor
+		l.poll()
+	}
 	l.load.parked += l.now() - from
 	return l.n
 }
