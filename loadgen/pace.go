@@ -11,6 +11,8 @@ import (
 //
 // A turn of a started session that is due takes the next arrival, and leaves a new session for the one after. A new session that finds no
 // place is dropped; the session itself is kept for the next arrival, so that sessions keep their numbers.
+//
+// What was due before the time was up is sent, even where that comes a little late.
 func (ph *phase) pace() {
 	defer ph.paceEnds()
 	arrivals := newProcess(&ph.Arrivals, ph.plan.Seed, ph.index)
@@ -23,7 +25,11 @@ func (ph *phase) pace() {
 			next, turns = ph.nextReady("")
 		}
 		ahead := ph.Clock.Now() < at
-		sent := ph.Clock.Until(ph.issue, at) == nil && ph.issue.Err() == nil
+		sent := ph.Clock.Until(ph.issue, min(at, ph.timeUp())) == nil && ph.issue.Err() == nil
+		if sent && at >= ph.timeUp() {
+			ph.endSending()
+			return
+		}
 		switch w := (*worker)(nil); {
 		case !sent:
 		case ph.takeDue(&w):
@@ -58,10 +64,7 @@ func (ph *phase) cutOff() int64 {
 	if ph.closed || ph.Requests > 0 && ph.sent >= ph.Requests {
 		return 0
 	}
-	if ph.Duration > 0 {
-		return min(ph.sendEnd, ph.start+int64(ph.Duration))
-	}
-	return ph.sendEnd
+	return min(ph.sendEnd, ph.timeUp())
 }
 
 // replay sends each session at its first turn's time. Where places are missing it waits, and those after it are late.

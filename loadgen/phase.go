@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"prefire/loadgen/wire"
 	"prefire/metrics"
@@ -123,14 +125,33 @@ func (ph *phase) finish() (PhaseSummary, error) {
 	return s, ph.err
 }
 
+// overtime is how long past its time a pacer that is behind may send what was due before. A machine that stands still for longer is named.
+const overtime = 100 * time.Millisecond
+
+// timeUp is when the phase's duration is over; what is due then or later is not sent.
+func (ph *phase) timeUp() int64 {
+	if ph.Duration == 0 {
+		return math.MaxInt64
+	}
+	return ph.start + int64(ph.Duration)
+}
+
+// lastSend is from when on nothing is sent at all.
+func (ph *phase) lastSend() int64 {
+	if ph.Duration == 0 || ph.Arrivals.Mode != Paced {
+		return ph.timeUp()
+	}
+	return ph.timeUp() + int64(overtime)
+}
+
 // watch ends the sending and cuts what is in flight when the plan or the user says so.
 func (ph *phase) watch(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	if ph.Duration > 0 {
 		wg.Go(func() {
-			deadline := ph.start + int64(ph.Duration)
-			if ph.Clock.Until(ctx, deadline) != nil {
+			deadline := ph.timeUp()
+			if ph.Clock.Until(ctx, ph.lastSend()) != nil {
 				return
 			}
 			ph.endSending()
@@ -321,7 +342,7 @@ func (ph *phase) maySend() (at int64, ok bool) {
 	if ph.sendEnd != 0 || ph.issue.Err() != nil {
 		return at, false
 	}
-	if ph.Requests > 0 && ph.sent >= ph.Requests || ph.Duration > 0 && at >= ph.start+int64(ph.Duration) {
+	if ph.Requests > 0 && ph.sent >= ph.Requests || at >= ph.lastSend() {
 		ph.stopSending(at)
 		return at, false
 	}

@@ -130,6 +130,30 @@ func TestArrivalsMissedAtTheEndAreCounted(t *testing.T) {
 	})
 }
 
+// What was due before the time was up is sent, also where the client is a little behind then; nothing that is due later is.
+func TestArrivalsDueBeforeTheEndAreSentAfterIt(t *testing.T) {
+	for _, tt := range []struct {
+		pause        time.Duration
+		sent, missed int64
+		end          int64 // of sending
+	}{
+		{0, 200, 0, 4*sec + msec},
+		{170 * time.Millisecond, 200, 0, 4*sec + 70*msec}, // session 195, due at 3.92 s, is made from 3.90 s to 4.07 s
+		{230 * time.Millisecond, 195, 5, 4*sec + msec + 100*msec},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ph := paced(50, 0)
+			ph.Duration = 4*time.Second + time.Millisecond
+			r := newRig(t, steady(10*time.Millisecond, 0), ph)
+			r.deps.Source = &slow{numbered: &numbered{}, at: 195, pause: tt.pause}
+			s := r.run(t.Context()).Phases[0]
+			if l := s.Load; l.Due != 200 || s.Sent != tt.sent || l.Missed != tt.missed || s.SendEnd-s.Start != tt.end {
+				t.Errorf("%v: %d due, %d sent, %d missed, until %d; want 200, %d, %d, %d", tt.pause, l.Due, s.Sent, l.Missed, s.SendEnd-s.Start, tt.sent, tt.missed, tt.end)
+			}
+		})
+	}
+}
+
 // slow is a source whose session at takes a pause to make.
 type slow struct {
 	*numbered
