@@ -422,9 +422,6 @@ func (c *capacityRun) readSteps() error {
 
 func (c *capacityRun) first() float64 { load, _ := c.Ladder.Next(nil); return load }
 
-// text is a load as flags, folders and screens have it.
-func (c *capacityRun) text(load float64) string { return strconv.FormatFloat(load, 'f', -1, 64) }
-
 // flags are profile's for every step.
 func (c *capacityRun) flags() []string {
 	args := slices.Concat(c.Args, c.extra)
@@ -443,7 +440,7 @@ func (c *capacityRun) config(load float64, args []string) (*config.Config, error
 	parse := func(args []string) (*config.Config, error) {
 		return unlessStopped(c.process, errStopped, func() (*config.Config, error) { return config.Parse(args, c.env, os.ReadFile) })
 	}
-	args = slices.Concat(args, []string{flag, c.text(load)})
+	args = slices.Concat(args, []string{flag, procedure.LoadText(load)})
 	cfg, err := parse(args)
 	if err == nil && cfg.DefaultStop {
 		cfg, err = parse(append(args, "--benchmark-duration", capacitySeconds))
@@ -525,9 +522,9 @@ func (c *capacityRun) folders(load float64) []string {
 // step runs one load, once, and keeps its result.
 func (c *capacityRun) step(load float64) (stopped bool, err error) {
 	before := c.folders(load)
-	folder := "concurrency" + c.text(load)
+	folder := "concurrency" + procedure.LoadText(load)
 	if c.Ladder.Open {
-		folder = "rate" + c.text(load)
+		folder = "rate" + procedure.LoadText(load)
 	}
 	if len(before) > 0 {
 		folder += "-" + strconv.Itoa(len(before)+1)
@@ -549,7 +546,7 @@ func (c *capacityRun) step(load float64) (stopped bool, err error) {
 	out, err := benchmark(c.process, cfg, c.Command)
 	switch {
 	case errors.Is(err, errStopped) || err == nil && out.run.WasCancelled:
-		fmt.Fprintf(c.stdout, "Stopped at %s: that step is not in the table. Go on with: prefire capacity --resume %s\n", c.named(load), c.dir)
+		fmt.Fprintf(c.stdout, "Stopped at %s: that step is not in the table. Go on with: prefire capacity --resume %s\n", c.Ladder.Named(load), c.dir)
 		if err == nil && out.code == exitTerminated {
 			err = exitError(exitTerminated)
 		} else {
@@ -588,7 +585,7 @@ func (c *capacityRun) keep(load float64, folders []string, prefix string, aborte
 		return err
 	}
 	c.done = append(c.done, s)
-	fmt.Fprintf(c.stdout, "  %s: %d requests, %s\n", c.named(load), s.Sent, outcomeOf(&s.Step))
+	fmt.Fprintf(c.stdout, "  %s: %d requests, %s\n", c.Ladder.Named(load), s.Sent, s.Says())
 	return nil
 }
 

@@ -301,21 +301,15 @@ func (s *scan) conclude() error {
 	}
 	fmt.Fprintf(s.stdout, "\n%s\n", verdictText(v))
 	out := export.Dir{FS: export.Disk{}, Path: s.dir}
-	if err := out.Write("longcontext.json", 0o644, func(w io.Writer) error { return export.Document(w, s.document(v)) }); err != nil {
+	var result bytes.Buffer
+	if err := export.Document(&result, s.document(v)); err != nil {
 		return err
 	}
-	var points []report.LengthPoint
-	for _, r := range s.runs {
-		isl, ttft := find(r.Results, "input_sequence_length"), find(r.Results, "time_to_first_token")
-		if isl != nil && ttft != nil {
-			points = append(points, report.LengthPoint{ISL: isl.Avg, Avg: ttft.Avg, P99: ttft.P[8]})
-		}
+	if err := out.Write("longcontext.json", 0o644, func(w io.Writer) error { _, err := w.Write(result.Bytes()); return err }); err != nil {
+		return err
 	}
-	if len(points) > 0 {
-		err := out.Write("longcontext.svg", 0o644, func(w io.Writer) error {
-			return report.LongContext(w, "TTFT by input length: "+string(v.Verdict), points)
-		})
-		if err != nil {
+	if slices.ContainsFunc(s.runs, func(r *export.Run) bool { return find(r.Results, "time_to_first_token") != nil }) {
+		if err := out.Write("longcontext.svg", 0o644, func(w io.Writer) error { return report.LongContextSVG(w, result.Bytes()) }); err != nil {
 			return err
 		}
 	}

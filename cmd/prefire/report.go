@@ -29,13 +29,15 @@ func reportCommand(p process) *cobra.Command {
 		Long: `report reads what a run of prefire or aiperf (0.9 to 0.13) left in a folder, or many runs in the folders below it, and writes one HTML page:
 whether the numbers can be trusted first, then TTFT, ITL and prefill throughput over time and as distributions, requests in flight and
 rates over time, TTFT against input length, errors, slices of time, cold and cut requests, all metrics, config and command. The page loads
-nothing: it can be read without a network, sent by mail and printed. Of a folder made by prefire longcontext the scan comes first.
+nothing: it can be read without a network, sent by mail and printed. Of a folder made by prefire longcontext the scan comes first, of one made
+by prefire capacity what it found: the best load and how sure it is, a table of the loads, each limit load by load, and plots over the load.
 
 Records are read one by one, so that millions of them take no more memory than thousands; a run of more than 2,000 requests is drawn by its
 percentiles over time and not request by request.
 
 --plot writes a single plot in the place of the page. What it is called says what it is: ttft_over_time, ttft_distribution, the same with
-itl and prefill (with latency, where nothing was streamed), in_flight, rate, output_rate, ttft_by_input, and of a scan ttft_by_length.`,
+itl and prefill (with latency, where nothing was streamed), in_flight, rate, output_rate, ttft_by_input; of a scan ttft_by_length; of a
+capacity run throughput_by_load, ttft_by_load, itl_by_load, latency_by_load, and one for each further limit.`,
 		Example: `  prefire report results/first
   prefire report results/longcontext/my-model -o report.html
   prefire report results/first --plot ttft_over_time.png --plot plots/in_flight.svg`,

@@ -185,7 +185,7 @@ func (l *Ladder) JudgeCapacity(all []Step) (Capacity, []Step) {
 			c.Below = s.Load
 		}
 		if s.Load == broken {
-			c.Broken = s.broken()
+			c.Broken = s.Broken()
 		}
 		if latency := s.Metrics["request_latency"].Avg; latency > 0 && !s.failing() {
 			with++
@@ -208,8 +208,8 @@ func (s *Step) failing() bool {
 	return s.Aborted || slices.ContainsFunc(s.Findings, func(f Finding) bool { return !f.Kept && strings.HasPrefix(f.Limit, errorRate) })
 }
 
-// broken names what a step breaks.
-func (s *Step) broken() []string {
+// Broken names what the step breaks.
+func (s *Step) Broken() []string {
 	var out []string
 	for _, f := range s.Findings {
 		if !f.Kept {

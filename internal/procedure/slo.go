@@ -28,6 +28,9 @@ const (
 	defaultErrorRate = "error_rate<1%"
 )
 
+// ErrorRate reports whether the limit is on the share of the requests that fail.
+func (c *Clause) ErrorRate() bool { return c.Tag == errorRate }
+
 // aliases are the short names of metrics in a limit.
 var aliases = map[string]string{
 	"ttft": "time_to_first_token", "ttst": "time_to_second_token", "itl": "inter_token_latency", "tpot": "inter_token_latency",

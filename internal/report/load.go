@@ -1,3 +1,4 @@
+// Package report makes one page of what a folder of results holds, and draws single plots of it.
 package report
 
 import (
@@ -18,7 +19,8 @@ type Report struct {
 	name    string
 	version string
 	runs    []*run
-	scan    *scan // nil = the folder holds no long-context scan
+	scan    *scan     // nil = the folder holds no long-context scan
+	carries *capacity // nil = the folder holds no capacity run
 }
 
 // run is one run of the folder.
@@ -40,7 +42,7 @@ type Options struct {
 	Debiased map[string]*procedure.Debiased
 }
 
-// Read reads the runs in a folder and in all folders below it, and a scan's own file. A folder with many runs is read one run after the
+// Read reads the runs in a folder and in all folders below it, and a procedure's own file. A folder with many runs is read one run after the
 // other, and each in memory that does not depend on the number of its requests.
 func Read(dir fs.FS, o Options) (*Report, error) {
 	r := &Report{name: o.Name, version: o.Version}
@@ -62,7 +64,10 @@ func Read(dir fs.FS, o Options) (*Report, error) {
 		one.cold = o.Debiased[a.Records]
 		r.runs = append(r.runs, one)
 	}
-	r.scan, err = readScan(dir)
+	if r.scan, err = readScan(dir); err != nil {
+		return nil, err
+	}
+	r.carries, err = readCapacity(dir)
 	return r, err
 }
 

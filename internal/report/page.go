@@ -34,7 +34,8 @@ var styleText string
 
 // pageTemplate is parsed for each page: a report is written once.
 func pageTemplate() *template.Template {
-	return template.Must(template.New("page").Parse(pageText))
+	sum := template.FuncMap{"add": func(a, b int) int { return a + b }}
+	return template.Must(template.New("page").Funcs(sum).Parse(pageText))
 }
 
 // HTML writes the page.
@@ -65,10 +66,18 @@ func (r *Report) HTML(w io.Writer) error {
 			p.Index[i].Link = "#" + v.ID
 		}
 	}
+	if r.carries != nil {
+		p.Capacity = r.carries.view(func(folder string) string {
+			if i := slices.IndexFunc(r.runs, func(one *run) bool { return one.folder == folder }); i >= 0 && i < len(p.Runs) {
+				return "#" + runID(i)
+			}
+			return ""
+		})
+	}
 	return t.Execute(w, p)
 }
 
-// Plots are the names of the plots that the report has: of a scan, and of a folder with one run.
+// Plots are the names of the plots that the report has: of a procedure, and of a folder with one run.
 func (r *Report) Plots() []string {
 	var names []string
 	for _, c := range r.charts() {
@@ -97,6 +106,9 @@ func (r *Report) charts() []*chart.Chart {
 			out = append(out, c)
 		}
 	}
+	if r.carries != nil {
+		out = append(out, r.carries.charts()...)
+	}
 	if len(r.runs) == 1 {
 		out = append(out, r.runs[0].plots()...)
 	}
@@ -108,6 +120,7 @@ type page struct {
 	Title, Version string
 	Style          template.CSS
 	Scan           *scanView
+	Capacity       *capacityView
 	Several        bool
 	Index          []indexRow
 	IndexCut       int
@@ -268,8 +281,11 @@ func worst(list []judged) judged {
 	return judged{State: good, Claim: "all claims"}
 }
 
+// runID is the i-th run's in the page.
+func runID(i int) string { return fmt.Sprintf("run-%d", i+1) }
+
 func (r *run) view(i int) *runView {
-	v := &runView{ID: fmt.Sprintf("run-%d", i+1), Name: r.name(), Trust: r.trust(), Tiles: r.tiles(), Cold: r.coldView(), NoRecords: r.digest == nil}
+	v := &runView{ID: runID(i), Name: r.name(), Trust: r.trust(), Tiles: r.tiles(), Cold: r.coldView(), NoRecords: r.digest == nil}
 	if s := r.summary; s != nil {
 		v.When = strings.Trim(s.facts.Start+" to "+s.facts.End, " to")
 		v.Command = s.facts.Info.Command

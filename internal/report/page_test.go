@@ -410,6 +410,8 @@ func TestOddFolders(t *testing.T) {
 		{"bad summary", fstest.MapFS{"profile_export.jsonl": {}, "profile_export_aiperf.json": {Data: []byte("[]")}}, "profile_export_aiperf.json: it is no JSON object"},
 		{"bad record", fstest.MapFS{"profile_export.jsonl": {Data: []byte("{}\n{}\n")}}, "profile_export.jsonl: line 1 is no record: it has no metadata or no metrics"},
 		{"bad scan", fstest.MapFS{"profile_export.jsonl": {}, "longcontext.json": {Data: []byte("5")}}, "longcontext.json: it is no result of prefire longcontext"},
+		{"bad capacity", fstest.MapFS{"profile_export.jsonl": {}, "capacity.json": {Data: []byte(`{"steps":[]}`)}}, "capacity.json: it is no result of prefire capacity: it has no steps"},
+		{"bad limits", fstest.MapFS{"profile_export.jsonl": {}, "capacity.json": {Data: []byte(`{"slo":["x"],"steps":[{}]}`)}}, "capacity.json: it is no result of prefire capacity: \"x\""},
 		{"bad slices", fstest.MapFS{"profile_export.jsonl": {}, "profile_export_aiperf.json": summary, "profile_export_aiperf_timeslices.json": {Data: []byte(`{"timeslices":[{}]}`)}}, "slice 1 has no start_ns"},
 	} {
 		r, err := Read(c.dir, Options{Name: c.name})

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 
 	"prefire/internal/report/chart"
 )
+
+const scanFile = "longcontext.json"
 
 // scan is a longcontext.json.
 type scan struct {
@@ -42,19 +45,36 @@ type scanLength struct {
 
 // readScan reads a scan's own file; nil where the folder holds none.
 func readScan(dir fs.FS) (*scan, error) {
-	const name = "longcontext.json"
-	data, err := fs.ReadFile(dir, name)
+	data, err := fs.ReadFile(dir, scanFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	return parseScan(data)
+}
+
+func parseScan(data []byte) (*scan, error) {
 	s := new(scan)
 	if err := json.Unmarshal(data, s); err != nil {
-		return nil, fmt.Errorf("%s: it is no result of prefire longcontext: %w", name, err)
+		return nil, fmt.Errorf("%s: it is no result of prefire longcontext: %w", scanFile, err)
 	}
 	return s, nil
+}
+
+// LongContextSVG draws a longcontext.json as a file of its own: TTFT against input length. It draws nothing where no length has a TTFT.
+func LongContextSVG(w io.Writer, data []byte) error {
+	s, err := parseScan(data)
+	if err != nil {
+		return err
+	}
+	c := s.plot()
+	if c == nil {
+		return errors.New("no length has a TTFT")
+	}
+	c.Title += ": " + s.Verdict
+	return c.File(w, "svg")
 }
 
 // says is the verdict in words.
@@ -132,8 +152,8 @@ func (s *scan) plot() *chart.Chart {
 	c.Y.Settle(true)
 	c.Layers = []chart.Layer{
 		{Name: "in line with the input", Kind: chart.Line, Tone: chart.Quiet, Dashed: true, Points: []chart.Point{{}, straight}},
-		{Name: "average", Kind: chart.Line, Tone: chart.Main, Points: avg}, {Kind: chart.Dots, Tone: chart.Main, Points: avg},
-		{Name: "99th percentile", Kind: chart.Line, Tone: chart.Second, Points: p99}, {Kind: chart.Dots, Tone: chart.Second, Points: p99},
+		{Name: "average", Kind: chart.Line, Tone: chart.Main, Points: avg}, {Kind: chart.Dots, Tone: chart.Main, Large: true, Points: avg},
+		{Name: "99th percentile", Kind: chart.Line, Tone: chart.Second, Points: p99}, {Kind: chart.Dots, Tone: chart.Second, Large: true, Points: p99},
 	}
 	c.Text = fmt.Sprintf("From %s to %s input tokens the average goes from %s to %s ms; in line with the input it would be %s ms.",
 		chart.Short(first.X), chart.Short(last.X), chart.Short(first.Y), chart.Short(last.Y), chart.Short(straight.Y))

@@ -52,6 +52,7 @@ type Layer struct {
 	Kind   Kind
 	Tone   Tone
 	Dashed bool
+	Large  bool // of Dots: few of them, each to be seen
 	Points []Point
 	To     []float64 // of a Band the lower ends, of Bars the right ones
 }

@@ -19,19 +19,33 @@ func Formats() []string { return []string{"svg", "png"} }
 const fileWidth, fileHeight = 18 * vg.Centimeter, 11 * vg.Centimeter
 
 // File writes the plot as a file of its own, on white.
-func (c *Chart) File(w io.Writer, format string) error {
-	p, err := c.plot()
-	if err != nil {
-		return err
+func (c *Chart) File(w io.Writer, format string) error { return Stack(w, format, c) }
+
+// Stack writes plots one below the other as one file, their axes at the same places.
+func Stack(w io.Writer, format string, charts ...*Chart) error {
+	rows := make([][]*plot.Plot, len(charts))
+	for i, c := range charts {
+		p, err := c.plot()
+		if err != nil {
+			return err
+		}
+		rows[i] = []*plot.Plot{p}
+	}
+	height := fileHeight * vg.Length(len(charts))
+	var err error
+	fill := func(on vg.CanvasSizer) {
+		for i, row := range plot.Align(rows, draw.Tiles{Rows: len(rows), Cols: 1, PadY: vg.Points(8)}, draw.New(on)) {
+			rows[i][0].Draw(row[0])
+		}
 	}
 	switch format {
 	case "svg":
-		out := vgsvg.New(fileWidth, fileHeight)
-		p.Draw(draw.New(out))
+		out := vgsvg.New(fileWidth, height)
+		fill(out)
 		_, err = out.WriteTo(w)
 	case "png":
-		out := vgimg.NewWith(vgimg.UseWH(fileWidth, fileHeight), vgimg.UseDPI(150))
-		p.Draw(draw.New(out))
+		out := vgimg.NewWith(vgimg.UseWH(fileWidth, height), vgimg.UseDPI(150))
+		fill(out)
 		_, err = vgimg.PngCanvas{Canvas: out}.WriteTo(w)
 	default:
 		return fmt.Errorf("a plot is written as %v, not as %q", Formats(), format)
@@ -124,6 +138,9 @@ func (c *Chart) add(p *plot.Plot, l *Layer) error {
 			return err
 		}
 		dots.Color, dots.Shape, dots.Radius = ink(l.Tone, 0x90), draw.CircleGlyph{}, vg.Points(1.6)
+		if l.Large {
+			dots.Color, dots.Radius = ink(l.Tone, 0xff), vg.Points(3)
+		}
 		p.Add(dots)
 		name(dots)
 	default:

@@ -84,6 +84,9 @@ func (c *Chart) layer(b *strings.Builder, l *Layer) {
 	case Line:
 		fmt.Fprintf(b, `<path class="line %s" d="%s"/>`, class, c.path(l.Points))
 	case Dots:
+		if l.Large {
+			class += " large"
+		}
 		fmt.Fprintf(b, `<path class="dots %s" d="`, class)
 		for _, p := range l.Points {
 			if !broken(p) {
