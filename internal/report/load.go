@@ -148,6 +148,12 @@ func byNumber(a, b string) int {
 			continue
 		}
 		if a[0] != b[0] {
+			switch { // a folder comes before those whose names go on
+			case a[0] == '/':
+				return -1
+			case b[0] == '/':
+				return 1
+			}
 			return cmp.Compare(a[0], b[0])
 		}
 		a, b = a[1:], b[1:]

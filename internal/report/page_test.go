@@ -321,6 +321,17 @@ func TestScan(t *testing.T) {
 	}
 }
 
+// Runs are in the order in which people count.
+func TestByNumber(t *testing.T) {
+	want := []string{"a/r", "isl8/r", "isl8-2/r", "isl8.5/r", "isl64/r", "isl0512/r", "isl1024/r", "isl1024b/r", "isl1024b/s"}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	slices.SortFunc(got, byNumber)
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
 // line is a record made up for a test.
 func line(start int64, ttft float64, isl int) string {
 	return fmt.Sprintf(`{"metadata":{"benchmark_phase":"profiling","request_start_ns":%d,"request_end_ns":%d,"was_cancelled":false},"metrics":{"time_to_first_token":{"value":%v,"unit":"ms"},`+
