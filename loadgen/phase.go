@@ -18,17 +18,18 @@ import (
 type phase struct {
 	*run
 	Phase
-	index  int
-	stream Stream
-	start  int64
-	issue  context.Context // done when sending has ended
-	end    context.CancelFunc
-	repeat context.Context // done when nothing is to be sent again: time is up, the user's stop, too many failures
-	last   context.CancelFunc
-	cut    atomic.Bool
-	why    wire.Cause // valid once cut is set
-	gauge  gauge
-	ledger *ledger
+	index   int
+	stream  Stream
+	start   int64
+	issue   context.Context // done when sending has ended
+	end     context.CancelFunc
+	repeat  context.Context // done when nothing is to be sent again: time is up, the user's stop, too many failures
+	last    context.CancelFunc
+	cut     atomic.Bool
+	thought atomic.Bool // a session thought between its turns
+	why     wire.Cause  // valid once cut is set
+	gauge   gauge
+	ledger  *ledger
 
 	sending, working, watching sync.WaitGroup // what decides on sends; sessions; what ends the phase
 	quit                       context.CancelFunc
@@ -122,6 +123,7 @@ func (ph *phase) finish() (PhaseSummary, error) {
 	s.Start, s.SendEnd, s.End = ph.start, ph.sendEnd, end
 	s.Sent, s.Sessions, s.InFlight = ph.sent, ph.sessions, ph.gauge.result()
 	s.Load = ph.ledger.report()
+	s.Thought = ph.thought.Load()
 	return s, ph.err
 }
 

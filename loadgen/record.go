@@ -14,7 +14,9 @@ func fill(r *metrics.Record, c *wire.Call) {
 	if f.Status >= 200 && f.Status <= 299 {
 		r.Ack = f.HeadAt
 	}
+	r.Strange = f.Strange
 	chunks(r, c.Chunks)
+	r.Whole = r.Streaming && r.First != 0 && f.Events == 0
 	r.HTTP = metrics.HTTP{
 		Blocked:    f.Queued,
 		FirstWrite: f.FirstWrite, LastWrite: f.LastWrite,

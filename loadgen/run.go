@@ -51,6 +51,7 @@ type PhaseSummary struct {
 	Cancelled, Censored int64
 	Sessions            int64 // started
 	Stopped             bool  // the user ended it
+	Thought             bool  // a session thought between its turns
 	InFlight            InFlight
 	Load                LoadReport
 }

@@ -211,6 +211,20 @@ func TestTurnsShareTheRateWithNewSessions(t *testing.T) {
 	})
 }
 
+func TestThinkingIsSaid(t *testing.T) {
+	for _, think := range []time.Duration{0, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			ph := profiling(2)
+			ph.Sessions = 3
+			r := newRig(t, steady(10*time.Millisecond, 0), ph)
+			r.deps.Source = &delayed{&numbered{turns: 2}, func(s *loadgen.Session) { s.Turns[1].Delay = think }}
+			if s := r.run(t.Context()).Phases[0]; s.Thought != (think > 0) {
+				t.Errorf("think times of %v: %v", think, s.Thought)
+			}
+		})
+	}
+}
+
 func TestThinkTimesCountFromTheAnswerAndAreCapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ph := profiling(1)

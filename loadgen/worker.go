@@ -184,7 +184,11 @@ func (w *worker) letGo() {
 func (w *worker) await(turn *Turn, before int64) permit {
 	ph := w.ph
 	end := w.ended
-	at := end + int64(ph.delay(turn))
+	delay := ph.delay(turn)
+	if delay > 0 {
+		ph.thought.Store(true)
+	}
+	at := end + int64(delay)
 	switch {
 	case ph.Arrivals.Mode == Scheduled && turn.Timed:
 		at = max(end, ph.start+int64(turn.At)) // a server that is slow makes nobody late here

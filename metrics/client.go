@@ -60,6 +60,10 @@ type ClientReport struct {
 	Truncated int64 `json:"truncated"`
 	// Malformed: answered requests with events that could not be read and were left out.
 	Malformed int64 `json:"malformed"`
+	// Whole: requests that asked for a stream and were answered in one document, so that they have no first token.
+	Whole int64 `json:"not_streamed,omitzero"`
+	// Strange: answered requests with text, before any content, under a name that is not read.
+	Strange int64 `json:"text_under_unknown_names,omitzero"`
 }
 
 // SmallBody is the size in bytes up to which a request's body fits any socket's send buffer, whose default on Linux is 16 KiB at least.
@@ -75,7 +79,7 @@ func (a *Accumulator) ClientReport() ClientReport {
 		KernelStamps: part(c.kernel, c.lateFirst.n), TTFTExact: part(c.exact, c.ttftSlack.n),
 		TTFTSlack: c.ttftSlack.Spread(), ITLSlack: c.itlSlack.Spread(), ITLMissing: part(c.itlMissing, c.itlMissing+c.itlSlack.n),
 		GapSlack: c.gapSlack.Spread(), GapsExact: part(c.gapsExact, c.gaps), GapsShared: part(c.gapsShared, c.gaps),
-		Truncated: c.truncated, Malformed: c.malformed,
+		Truncated: c.truncated, Malformed: c.malformed, Whole: c.whole, Strange: c.strange,
 	}
 	if c.contentReads > 0 {
 		r.EventsARead = float64(c.contentEvents) / float64(c.contentReads)
@@ -87,7 +91,7 @@ func (a *Accumulator) ClientReport() ClientReport {
 type clientSide struct {
 	lateFirst, lateMax, sendLate, writeTime, ttftSlack, itlSlack, gapSlack *Series
 
-	kernel, exact, itlMissing, gaps, gapsExact, gapsShared, contentEvents, contentReads, truncated, malformed int64
+	kernel, exact, itlMissing, gaps, gapsExact, gapsShared, contentEvents, contentReads, truncated, malformed, whole, strange int64
 }
 
 func newClientSide(o *Options) clientSide {
@@ -102,9 +106,9 @@ func (c *clientSide) series() [7]*Series {
 }
 
 // numbers are all the counts, in one order.
-func (c *clientSide) numbers() [10]*int64 {
+func (c *clientSide) numbers() [12]*int64 {
 	return [...]*int64{&c.kernel, &c.exact, &c.itlMissing, &c.gaps, &c.gapsExact, &c.gapsShared, &c.contentEvents, &c.contentReads, &c.truncated,
-		&c.malformed}
+		&c.malformed, &c.whole, &c.strange}
 }
 
 // add takes a valid record; shown says that its times are in the latency sets.
@@ -123,7 +127,9 @@ func (c *clientSide) add(r *Record, streaming, shown bool) {
 	c.kernel += int64(oneIf(r.KernelStamps))
 	c.truncated += int64(oneIf(r.Truncated))
 	c.malformed += int64(oneIf(r.Malformed > 0))
-	if !streaming || !shown {
+	c.strange += int64(oneIf(r.Strange != ""))
+	c.whole += int64(oneIf(r.Whole))
+	if !streaming || !shown || r.Whole {
 		return
 	}
 	c.exact += int64(oneIf(r.FirstSlack == 0))

@@ -70,7 +70,7 @@ func (c *curves) add(r *Record) {
 	}
 	var gaps []Gap
 	if r.Valid() {
-		if r.Streaming && r.First >= s.start && r.First <= s.end {
+		if r.Streaming && !r.Whole && r.First >= s.start && r.First <= s.end {
 			s.first = r.First
 			gaps = r.Gaps
 		}

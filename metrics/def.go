@@ -121,6 +121,8 @@ func (d *Def) For(r *Record) bool {
 		return r.Valid() || r.Failed()
 	case d.Has(ErrorOnly):
 		return r.Failed()
+	case d.Has(StreamOnly) && r.Whole:
+		return false
 	}
 	return r.Valid()
 }

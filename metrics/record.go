@@ -142,8 +142,10 @@ type Record struct {
 	SharedReads           int32
 	Malformed             int32 // events that were no JSON, or not of the endpoint's shape; they are left out
 	Truncated             bool
+	Strange               string // before any content there was text under this name, which is none that answers have their text under
 
 	Streaming    bool // the request asked for a stream
+	Whole        bool // it asked for a stream and was answered in one document: nothing is known of a first token
 	In           Count
 	Out          Count // client count of content and tool text
 	Reasoning    Count

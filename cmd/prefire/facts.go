@@ -313,13 +313,20 @@ func verdictFacts(verdicts []verdict) []any {
 const failedShare = 0.1
 
 func (b *bench) notices(c metrics.Counts, cold metrics.ColdReport, verdicts []verdict) []string {
-	var out []string
+	out := b.sink.odd.notices()
+	if n := choicesAsked(b.cfg.Endpoint.Extra); n > 1 {
+		out = append(out, fmt.Sprintf("n is %d: an answer's tokens are those of all its choices, and the times between them are of no one choice", n))
+	}
 	if c.OK > 0 && float64(c.Failed) >= failedShare*float64(c.Sent) {
 		out = append(out, fmt.Sprintf("%d of %d requests failed: the latencies are those of the others, and the load was not what it would be if all were served", c.Failed, c.Sent))
 	}
 	for i := range b.cfg.Phases {
-		if ph := &b.cfg.Phases[i]; !ph.Load.Open() && ph.Requests > 0 && ph.Requests < int64(ph.Concurrency) {
+		switch ph := &b.cfg.Phases[i]; {
+		case ph.Load.Open():
+		case ph.Requests > 0 && ph.Requests < int64(ph.Concurrency):
 			out = append(out, fmt.Sprintf("phase %s sends %d requests in all: %d at once cannot be reached", ph.Name, ph.Requests, ph.Concurrency))
+		case ph.Sessions > 0 && ph.Sessions < int64(ph.Concurrency):
+			out = append(out, fmt.Sprintf("phase %s has %d sessions in all: %d at once cannot be reached", ph.Name, ph.Sessions, ph.Concurrency))
 		}
 	}
 	if slices.ContainsFunc(verdicts, func(v verdict) bool { return v.limited }) {

@@ -48,6 +48,7 @@ type sink struct {
 	byPhase  []*metrics.Accumulator
 	gap      promptGap
 	again    sentAgain
+	odd      oddAnswers
 	slices   *metrics.Slices // nil = none
 	answers  *answersFile    // nil = none
 
@@ -206,6 +207,7 @@ func (s *sink) serverCounts(r *metrics.Record) {
 func (s *sink) emit(r *metrics.Record) error {
 	s.gap.add(r)
 	s.again.add(r)
+	s.odd.add(r)
 	s.serverCounts(r)
 	if _, ok := r.FirstChunk(); !ok && r.Valid() {
 		s.misjudged++

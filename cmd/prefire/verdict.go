@@ -68,6 +68,10 @@ func judgeTTFT(avg float64, c *metrics.ClientReport) verdict {
 		figures: export.Object{{Key: "error_bound_p99_ms", Value: c.TTFTSlack.P99}, {Key: "error_bound_max_ms", Value: c.TTFTSlack.Max}, {Key: "limit_ms", Value: limit}}}
 	why := []string{fmt.Sprintf("error bound p99 %.3f ms (at most %.3f), max %.3f ms", c.TTFTSlack.P99, limit, c.TTFTSlack.Max),
 		fmt.Sprintf("%.1f %% of first tokens exact", 100*c.TTFTExact.Share), stampKind(c)}
+	if c.Strange > 0 {
+		v.Good = false
+		why = append(why, fmt.Sprintf("%d answers began with text under a name that is not read, so that their first token was earlier", c.Strange))
+	}
 	if c.WriteTime.P99 > limit {
 		why = append(why, fmt.Sprintf("the client took %.3f ms at p99 to write a request, which TTFT holds", c.WriteTime.P99))
 	}
@@ -136,12 +140,13 @@ func judgeLoad(s *loadgen.PhaseSummary) verdict {
 	why := []string{"phase " + ph.Name}
 	say := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
 	figure := func(key string, value any) { v.figures = append(v.figures, export.Field{Key: key, Value: value}) }
-	if ph.Arrivals.Mode == loadgen.Closed && ph.ConcurrencyRamp.Duration == 0 && ph.Prefill == 0 && !ph.Seamless && s.Sent <= s.Sessions {
-		asked := min(int64(ph.Concurrency), s.Sent)
+	if ph.Arrivals.Mode == loadgen.Closed && ph.ConcurrencyRamp.Duration == 0 && ph.Prefill == 0 && !ph.Seamless && !s.Thought {
+		asked := min(int64(ph.Concurrency), s.Sent, s.Sessions)
 		say("%d in flight asked, %d at most", ph.Concurrency, f.Max)
 		figure("asked_in_flight", asked)
 		v.Good = f.Max == asked
-		if s.Sent > int64(ph.Concurrency) { // else all are sent at once, and there is no time of sending to speak of
+		// Sessions of several turns end one by one, and the last of them are alone.
+		if s.Sent > int64(ph.Concurrency) && s.Sent <= s.Sessions { // else all are sent at once, and there is no time of sending to speak of
 			share := with / float64(asked)
 			v.Good = v.Good && share >= inFlightShare
 			say("%.2f on average with the server while sending (%.1f %%)", with, 100*share)

@@ -80,7 +80,22 @@ func TestVerdictsSayWhatTheClientWasFitFor(t *testing.T) {
 		{"late at p99, and the slots full", results(50, 10), full, func(c *metrics.ClientReport) { c.SendLate = p99(400) }, ""},
 		{"think times leave slots empty by plan", results(50, 10), func() []loadgen.PhaseSummary {
 			ps := inFlight(10, 100, 7, 3, 0.1)
+			ps[1].Sessions, ps[1].Thought = 20, true
+			return ps
+		}(), nil, ""},
+		{"turns without think times, and slots that were never full", results(50, 10), func() []loadgen.PhaseSummary {
+			ps := inFlight(10, 100, 7, 7, 0.1)
 			ps[1].Sessions = 20
+			return ps
+		}(), nil, "load"},
+		{"turns whose last sessions are alone", results(50, 10), func() []loadgen.PhaseSummary {
+			ps := inFlight(10, 100, 10, 6, 0.1)
+			ps[1].Sessions = 20
+			return ps
+		}(), nil, ""},
+		{"fewer sessions than are asked at once", results(50, 10), func() []loadgen.PhaseSummary {
+			ps := inFlight(10, 12, 3, 2.9, 0.1)
+			ps[1].Sessions = 3
 			return ps
 		}(), nil, ""},
 		{"a ramp, and answers not taken up", results(50, 10), func() []loadgen.PhaseSummary {

@@ -28,7 +28,7 @@ func (p *parser) decode(data []byte, whole bool, d *wire.Delta) wire.Class {
 		return wire.Fault
 	}
 	if p.kind == Completions {
-		return decodeCompletion(root, whole, d)
+		return decodeCompletion(root, d)
 	}
 	part := "delta"
 	either := false
@@ -41,28 +41,44 @@ func (p *parser) decode(data []byte, whole bool, d *wire.Delta) wire.Class {
 	default:
 		return wire.Malformed
 	}
-	choice, ok := firstChoice(root["choices"])
-	if !ok {
+	var list []json.RawMessage
+	if json.Unmarshal(root["choices"], &list) != nil && !isNull(root["choices"]) {
 		return wire.Malformed
 	}
-	if either && (isNull(choice["delta"]) || whole && !isNull(choice["message"])) {
-		part = "message"
-	}
-	if raw := choice[part]; !isNull(raw) {
-		fields, ok := object(raw)
-		if !ok {
+	for i, raw := range list {
+		if isNull(raw) {
+			continue
+		}
+		choice, ok := object(raw)
+		if !ok && i == 0 {
 			return wire.Malformed
 		}
-		decodePart(fields, d)
-	}
-	if finish, _ := str(choice["finish_reason"]); finish != "" {
-		d.Finish = []byte(finish)
+		part := part
+		if either && (isNull(choice["delta"]) || whole && !isNull(choice["message"])) {
+			part = "message"
+		}
+		if raw := choice[part]; !isNull(raw) {
+			fields, ok := object(raw)
+			if !ok && i == 0 {
+				return wire.Malformed
+			}
+			decodePart(fields, d)
+		}
+		d.Finish = firstFinish(d.Finish, choice)
 	}
 	return classOf(d)
 }
 
+// firstFinish is the first reason to finish that choices give.
+func firstFinish(before []byte, choice map[string]json.RawMessage) []byte {
+	if finish, _ := str(choice["finish_reason"]); len(before) == 0 && finish != "" {
+		return []byte(finish)
+	}
+	return before
+}
+
 // decodeCompletion reads the choices of a completion.
-func decodeCompletion(root map[string]json.RawMessage, whole bool, d *wire.Delta) wire.Class {
+func decodeCompletion(root map[string]json.RawMessage, d *wire.Delta) wire.Class {
 	switch name, isString := str(root["object"]); {
 	case isNull(root["object"]) || isString && (name == "" || name == "text_completion" || name == "completion"):
 	default:
@@ -77,16 +93,11 @@ func decodeCompletion(root map[string]json.RawMessage, whole bool, d *wire.Delta
 			continue
 		}
 		choice, ok := object(raw)
-		switch {
-		case !ok && i == 0:
+		if !ok && i == 0 {
 			return wire.Malformed
-		case i > 0 && !whole:
-			return classOf(d)
 		}
 		d.Content = append(d.Content, textOf(choice["text"])...)
-		if finish, _ := str(choice["finish_reason"]); finish != "" && i == 0 {
-			d.Finish = []byte(finish)
-		}
+		d.Finish = firstFinish(d.Finish, choice)
 	}
 	return classOf(d)
 }
@@ -119,7 +130,14 @@ func faultOf(data []byte, root map[string]json.RawMessage) (message string, code
 	}
 	kind, _ := str(root["type"])
 	if name, _ := str(root["object"]); name != "error" && kind != "error" {
-		return "", 0, false
+		detail := root["detail"]
+		if _, chosen := root["choices"]; isNull(detail) || chosen || !isNull(root["object"]) || !isNull(root["usage"]) {
+			return "", 0, false
+		}
+		if text, _ := str(detail); text != "" {
+			return text, 0, true
+		}
+		return string(data), 0, true
 	}
 	if text, _ := str(root["message"]); text != "" {
 		return text, codeOf(root["code"]), true
@@ -127,28 +145,20 @@ func faultOf(data []byte, root map[string]json.RawMessage) (message string, code
 	return string(data), codeOf(root["code"]), true
 }
 
-// firstChoice is the first choice's fields: none where there is no choice or it is null. ok is false for another shape.
-func firstChoice(raw json.RawMessage) (fields map[string]json.RawMessage, ok bool) {
-	if isNull(raw) {
-		return nil, true
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) != nil {
-		return nil, false
-	}
-	if len(list) == 0 || isNull(list[0]) {
-		return nil, true
-	}
-	return object(list[0])
-}
-
 func decodePart(fields map[string]json.RawMessage, d *wire.Delta) {
-	d.Content = textOf(fields["content"])
-	for _, key := range []string{"reasoning_content", "reasoning", "reasoning_details"} {
-		if d.Reasoning = textOf(fields[key]); len(d.Reasoning) > 0 {
+	d.Content = append(d.Content, textOf(fields["content"])...)
+	for _, key := range []string{"reasoning_content", "reasoning", "thinking", "reasoning_details"} {
+		if text := textOf(fields[key]); len(text) > 0 {
+			d.Reasoning = append(d.Reasoning, text...)
 			break
 		}
 	}
+	for key, raw := range fields {
+		if text, _ := str(raw); text != "" && !known(key) && !annotates([]byte(key)) && (d.Strange == nil || key < string(d.Strange)) {
+			d.Strange = []byte(key)
+		}
+	}
+	tools := len(d.Tool)
 	var calls []json.RawMessage
 	if json.Unmarshal(fields["tool_calls"], &calls) == nil {
 		for _, raw := range calls {
@@ -157,9 +167,18 @@ func decodePart(fields map[string]json.RawMessage, d *wire.Delta) {
 			}
 		}
 	}
-	if len(d.Tool) == 0 {
+	if len(d.Tool) == tools {
 		d.Tool = appendFunction(d.Tool, fields["function_call"])
 	}
+}
+
+// known reports whether a delta's member of this name is read.
+func known(key string) bool {
+	switch key {
+	case "content", "reasoning_content", "reasoning", "thinking", "reasoning_details", "tool_calls", "function_call":
+		return true
+	}
+	return false
 }
 
 // appendFunction appends a function's name and arguments. Arguments that are not a string (some servers send the object itself) count as

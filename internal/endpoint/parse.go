@@ -12,8 +12,8 @@ import (
 // walked, without allocating; everything else goes to encoding/json. All three give the same result for any input.
 //
 // An answer whose object is missing or empty is read, for servers that leave it out; another object than the endpoint's own is Malformed: it
-// is another API's answer, whose text would be guessed at. A usage object counts in both cases. Of several choices a chat's first is read.
-// A completion's prompts have a choice each: a stream brings one in each event, and of a whole answer all are read.
+// is another API's answer, whose text would be guessed at. A usage object counts in both cases. Of several choices all are read: n asks for
+// them, a completion's prompts have one each, and usage counts their tokens.
 type parser struct {
 	kind Type
 	last repeat
@@ -60,8 +60,9 @@ func (p *parser) Body(data []byte, d *wire.Delta) wire.Class {
 type answer struct {
 	kind                                                Type
 	object, fault, named, message, code, usage, metrics []byte
+	detail                                              []byte // an error as FastAPI writes it
 	choices                                             []byte // raw where it is not an array with an object in front, else nil
-	several                                             bool   // choices
+	chosen, several                                     bool   // there is a key choices; there are several of them
 	finish, delta, whole, text                          []byte // of the first choice
 }
 
@@ -92,6 +93,8 @@ func (p *parser) walk(data []byte, whole bool, d *wire.Delta) (class wire.Class,
 			a.message = s.value()
 		case "code":
 			a.code = s.value()
+		case "detail":
+			a.detail = s.value()
 		default:
 			s.value()
 		}
@@ -104,7 +107,7 @@ func (p *parser) walk(data []byte, whole bool, d *wire.Delta) (class wire.Class,
 
 // choices takes the value of choices: the first one's fields, and nothing of the others.
 func (s *scan) choices(a *answer) {
-	a.choices, a.finish, a.delta, a.whole, a.text, a.several = nil, nil, nil, nil, nil, false
+	a.choices, a.finish, a.delta, a.whole, a.text, a.several, a.chosen = nil, nil, nil, nil, nil, false, true
 	if s.peek() != '[' {
 		a.choices = s.value()
 		return
@@ -155,7 +158,7 @@ func (a *answer) read(data []byte, whole bool, d *wire.Delta) (class wire.Class,
 		return wire.Fault, ok
 	}
 	if a.kind == Completions {
-		return a.completion(whole, d)
+		return a.completion(d)
 	}
 	part := a.delta
 	switch {
@@ -168,6 +171,9 @@ func (a *answer) read(data []byte, whole bool, d *wire.Delta) (class wire.Class,
 		part = a.whole
 	default:
 		return wire.Malformed, true
+	}
+	if a.several {
+		return 0, false
 	}
 	if !absent(a.choices) {
 		return wire.Malformed, true
@@ -187,16 +193,18 @@ func (a *answer) read(data []byte, whole bool, d *wire.Delta) (class wire.Class,
 }
 
 // completion is read for the answer of a completion.
-func (a *answer) completion(whole bool, d *wire.Delta) (class wire.Class, ok bool) {
+func (a *answer) completion(d *wire.Delta) (class wire.Class, ok bool) {
 	switch string(a.object) {
 	case "", "null", `""`, `"text_completion"`, `"completion"`:
 	default:
 		return wire.Malformed, true
 	}
 	switch {
+	case a.several:
+		return 0, false
 	case !absent(a.choices):
 		return wire.Malformed, true
-	case whole && a.several || !absent(a.text) && a.text[0] != '"':
+	case !absent(a.text) && a.text[0] != '"':
 		return 0, false
 	}
 	if isText(a.text) {
@@ -224,8 +232,8 @@ func classOf(d *wire.Delta) wire.Class {
 	return wire.Other
 }
 
-// readFault reads an error of any shape: {"error":{…}}, {"error":"text"}, {"object":"error",…}, {"type":"error",…}. An error that is null
-// or empty is none: some servers send the key in every chunk.
+// readFault reads an error of any shape: {"error":{…}}, {"error":"text"}, {"object":"error",…}, {"type":"error",…}, and {"detail":…} where
+// nothing of an answer is beside it. An error that is null or empty is none: some servers send the key in every chunk.
 func (a *answer) readFault(data []byte, d *wire.Delta) (isFault, ok bool) {
 	switch string(a.fault) {
 	case "", "null", "false", `""`, "[]", "{}":
@@ -250,7 +258,13 @@ func (a *answer) namedError(data []byte, d *wire.Delta) (isFault, ok bool) {
 		return false, false
 	}
 	if string(a.object) != `"error"` && string(a.named) != `"error"` {
-		return false, true
+		if absent(a.detail) || !absent(a.object) || a.chosen || !absent(a.usage) {
+			return false, true
+		}
+		if d.Message = data; isText(a.detail) {
+			d.Message = text(a.detail, d)
+		}
+		return true, true
 	}
 	if d.Message = data; isText(a.message) {
 		d.Message = text(a.message, d)
@@ -311,7 +325,7 @@ func number(digits []byte) int {
 
 // readPart reads a delta or message. It reports false where a value has an unusual type.
 func readPart(raw []byte, d *wire.Delta) bool {
-	var content, reasoning, reasoning2, details, tools, function []byte
+	var content, reasoning, reasoning2, thinking, details, tools, function []byte
 	s := scan{p: raw}
 	s.enter('{')
 	for first := true; !s.bad; {
@@ -326,6 +340,8 @@ func readPart(raw []byte, d *wire.Delta) bool {
 			reasoning = s.value()
 		case "reasoning":
 			reasoning2 = s.value()
+		case "thinking":
+			thinking = s.value()
 		case "reasoning_details":
 			details = s.value()
 		case "tool_calls":
@@ -333,18 +349,25 @@ func readPart(raw []byte, d *wire.Delta) bool {
 		case "function_call":
 			function = s.value()
 		default:
-			s.value()
+			switch v := s.value(); {
+			case !isText(v) && len(key) > 0 && string(key) == string(d.Strange): // its later value holds
+				return false
+			case isText(v) && !utf8.Valid(key): // as encoding/json reads it
+				return false
+			case isText(v) && !annotates(key) && (d.Strange == nil || bytes.Compare(key, d.Strange) < 0):
+				d.Strange = key
+			}
 		}
 	}
 	if s.bad {
 		return false
 	}
-	for _, v := range [...][]byte{content, reasoning, reasoning2} {
+	for _, v := range [...][]byte{content, reasoning, reasoning2, thinking} {
 		if !absent(v) && v[0] != '"' {
 			return false
 		}
 	}
-	if !absent(details) && string(details) != "[]" && !isText(reasoning) && !isText(reasoning2) {
+	if !absent(details) && string(details) != "[]" && !isText(reasoning) && !isText(reasoning2) && !isText(thinking) {
 		return false
 	}
 	if isText(content) {
@@ -354,6 +377,8 @@ func readPart(raw []byte, d *wire.Delta) bool {
 		d.Reasoning = text(reasoning, d)
 	} else if isText(reasoning2) {
 		d.Reasoning = text(reasoning2, d)
+	} else if isText(thinking) {
+		d.Reasoning = text(thinking, d)
 	}
 	mark := len(d.Scratch)
 	if !absent(tools) {
@@ -373,6 +398,15 @@ func readPart(raw []byte, d *wire.Delta) bool {
 	}
 	d.Tool = d.Scratch[mark:len(d.Scratch):len(d.Scratch)]
 	return true
+}
+
+// annotates reports whether a delta's member of this name is no part of the answer's text.
+func annotates(key []byte) bool {
+	switch string(key) {
+	case "role", "name", "id", "type", "object", "model", "signature", "thought_signature", "encrypted_content", "stop_reason", "finish_reason":
+		return true
+	}
+	return false
 }
 
 // readTool appends the name and arguments of one tool call to the scratch.

@@ -15,10 +15,11 @@ type result struct {
 	class                                            wire.Class
 	content, reasoning, tool, usage, finish, message string
 	code                                             int
+	strange                                          string
 }
 
 func found(class wire.Class, d *wire.Delta) result {
-	return result{class, string(d.Content), string(d.Reasoning), string(d.Tool), string(d.Usage), string(d.Finish), string(d.Message), d.Code}
+	return result{class, string(d.Content), string(d.Reasoning), string(d.Tool), string(d.Usage), string(d.Finish), string(d.Message), d.Code, string(d.Strange)}
 }
 
 func event(name, data string) result {
@@ -198,8 +199,22 @@ var shapes = []struct {
 	{"usage empty", `{"choices":[],"usage":{ }}`, true, result{class: wire.Other}},
 	{"usage is a number", `{"choices":[],"usage":5}`, true, result{class: wire.Other}},
 	{"usage with choices null", `{"choices":null,"usage": {"a" :1} }`, true, result{class: wire.UsageOnly, usage: `{"a" :1}`}},
-	{"only the first choice", `{"choices":[{"delta":{"content":"a"}},{"delta":{"content":"b"},"finish_reason":"stop"}]}`, true,
-		result{class: wire.Content, content: "a"}},
+	{"all choices", `{"choices":[{"delta":{"content":"a"}},{"delta":{"content":"b"},"finish_reason":"stop"}]}`, false,
+		result{class: wire.Content, content: "ab", finish: "stop"}},
+	{"the first choice is empty", `{"choices":[{"delta":{"content":""}},{"delta":{"content":"b"}}]}`, false, result{class: wire.Content, content: "b"}},
+	{"choices of all kinds", `{"choices":[{"delta":{"reasoning":"r"},"finish_reason":"length"},{"delta":{"tool_calls":[{"function":{"name":"f"}}]}},{"delta":{"content":"b"},"finish_reason":"stop"}]}`,
+		false, result{class: wire.Content, content: "b", reasoning: "r", tool: "f", finish: "length"}},
+	{"an error as FastAPI writes it", `{"detail":"no"}`, true, result{class: wire.Fault, message: "no"}},
+	{"a list of them", `{"detail":[{"msg":"no"}]}`, true, result{class: wire.Fault, message: `{"detail":[{"msg":"no"}]}`}},
+	{"detail beside choices", `{"detail":"no","choices":[]}`, true, result{class: wire.Other}},
+	{"detail beside usage", `{"usage":{"a":1},"detail":"no"}`, true, result{class: wire.UsageOnly, usage: `{"a":1}`}},
+	{"detail null", `{"detail":null}`, true, result{class: wire.Other}},
+	{"thinking", delta(`{"thinking":"a"}`), true, result{class: wire.Reasoning, reasoning: "a"}},
+	{"thinking after reasoning", delta(`{"thinking":"a","reasoning":"b"}`), true, result{class: wire.Reasoning, reasoning: "b"}},
+	{"text under another name", delta(`{"role":"assistant","speech":"a","refusal":"b"}`), true, result{class: wire.Other, strange: "refusal"}},
+	{"text under another name beside content", delta(`{"content":"x","speech":"a"}`), true, result{class: wire.Content, content: "x", strange: "speech"}},
+	{"the later value of another name", delta(`{"speech":"a","speech":null}`), false, result{class: wire.Other}},
+	{"no text under another name", delta(`{"content":"x","speech":null,"refusal":"","score":1}`), true, result{class: wire.Content, content: "x"}},
 	{"choice null", `{"choices":[null]}`, true, result{class: wire.Other}},
 	{"choice is a number", `{"choices":[5]}`, true, result{class: wire.Malformed}},
 	{"choices is an object", `{"choices":{"0":{"delta":{"content":"a"}}}}`, true, result{class: wire.Malformed}},
@@ -281,7 +296,7 @@ func TestEventNamesAndEmptyData(t *testing.T) {
 		{" Error ", "it broke\n", result{class: wire.Fault, message: "it broke"}},
 		{"ERROR", `{"error":{"message":"m","code":503}}`, result{class: wire.Fault, message: "m", code: 503}},
 		{"error", `{"message":"m","code":503}`, result{class: wire.Fault, message: "m", code: 503}},
-		{"error", `{"detail":"m"}`, result{class: wire.Fault, message: `{"detail":"m"}`}},
+		{"error", `{"detail":"m"}`, result{class: wire.Fault, message: "m"}},
 		{"error", delta(`{"content":"x"}`), result{class: wire.Fault, message: delta(`{"content":"x"}`)}},
 		{"errors", delta(`{"content":"x"}`), result{class: wire.Content, content: "x"}},
 	} {

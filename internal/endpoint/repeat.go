@@ -19,7 +19,7 @@ func (r *repeat) learn(data []byte, class wire.Class, d *wire.Delta) {
 	if class == wire.Reasoning {
 		text = d.Reasoning
 	}
-	only := len(d.Content)+len(d.Reasoning) == len(text) && len(d.Tool)+len(d.Usage)+len(d.Finish)+len(d.Spec) == 0
+	only := len(d.Content)+len(d.Reasoning) == len(text) && len(d.Tool)+len(d.Usage)+len(d.Finish)+len(d.Spec)+len(d.Strange) == 0
 	at := cap(data) - cap(text)
 	if !class.Counts() || !only || len(text) == 0 || len(data) > maxRepeat || at < 1 || at+len(text) >= len(data) || &data[at] != &text[0] {
 		return // its text was unescaped, or is not all it holds

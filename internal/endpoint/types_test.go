@@ -136,8 +136,8 @@ func TestCompletionShapes(t *testing.T) {
 		{"no choices", `{"object":"text_completion"}`, false, result{class: wire.Other}},
 		{"choices of another kind", `{"object":"text_completion","choices":{"text":"a"}}`, false, result{class: wire.Malformed}},
 		{"an error", `{"error":{"message":"too long","code":400}}`, true, result{class: wire.Fault, message: "too long", code: 400}},
-		{"two in an event", `{"choices":[{"text":"a"},{"text":"b"}]}`, false, result{class: wire.Content, content: "a"}},
-		{"two in an answer", `{"choices":[{"text":"a"},{"text":"b","finish_reason":"stop"}]}`, true, result{class: wire.Content, content: "ab"}},
+		{"two in an event", `{"choices":[{"text":"a"},{"text":"b"}]}`, false, result{class: wire.Content, content: "ab"}},
+		{"two in an answer", `{"choices":[{"text":"a"},{"text":"b","finish_reason":"stop"}]}`, true, result{class: wire.Content, content: "ab", finish: "stop"}},
 	} {
 		var d wire.Delta
 		p := &parser{kind: Completions}

@@ -270,6 +270,12 @@ func (e *RecordEncoder) facts(dst []byte, r *metrics.Record) []byte {
 	if r.Truncated {
 		dst = append(dst, `"truncated":true,`...)
 	}
+	if r.Whole {
+		dst = append(dst, `"not_streamed":true,`...)
+	}
+	if r.Strange != "" {
+		dst = append(orjson.AppendString(append(dst, `"text_under":`...), r.Strange), ',')
+	}
 	if r.HTTP.Status != 0 {
 		dst = number(dst, `"status":`, int64(r.HTTP.Status))
 	}

@@ -143,7 +143,7 @@ func Compare(a, b Side, o CompareOptions) []Compared {
 	} {
 		c := Compared{Tag: r.tag, Unit: r.unit, Larger: true}
 		x, y := a.rates(r.weight), b.rates(r.weight)
-		if c.Why = cmp.Or(apart(r.tag), x.few(&y)); c.Why == "" {
+		if c.Why = cmp.Or(apart(r.tag), tooFew(a.answers(), b.answers()), x.few(&y)); c.Why == "" {
 			c.compare(x, y, CompareOptions{Seed: o.Seed})
 		}
 		out = append(out, c)
@@ -250,14 +250,34 @@ func (s *Side) rates(weight func(*StepRequest) float64) column {
 	})}
 }
 
-func (c *column) few(o *column) string {
-	switch n, m := len(c.values), len(o.values); {
+// answers is how many requests were answered.
+func (s *Side) answers() (n int) {
+	for i := range s.Requests {
+		if s.Requests[i].answered() {
+			n++
+		}
+	}
+	return n
+}
+
+// tooFew says that n and m values are too few to be held against each other; "" = they are not.
+func tooFew(n, m int) string {
+	switch {
 	case n == 0:
 		return "A has no values"
 	case m == 0:
 		return "B has no values"
 	case n < leastCompared || m < leastCompared:
 		return fmt.Sprintf("too few values: %d and %d, it takes %d", n, m, leastCompared)
+	}
+	return ""
+}
+
+func (c *column) few(o *column) string {
+	why := tooFew(len(c.values), len(o.values))
+	switch {
+	case why != "":
+		return why
 	case mean(c.values) <= 0 || mean(o.values) <= 0:
 		return "an average is 0"
 	}

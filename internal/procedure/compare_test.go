@@ -158,7 +158,8 @@ func TestNotComparable(t *testing.T) {
 		"a client that was the limit": {func() Side { s := ordinary.run(2); s.Unfit = []string{"load"}; return s }, "did not deliver the load",
 			[]string{"time_to_first_token", "request_throughput"}, nil},
 		"other load": {func() Side { s := ordinary.run(2); s.Load = "y"; return s }, "other load: x and y", []string{"time_to_first_token", "error_rate"}, nil},
-		"few":        {func() Side { s := ordinary; s.n = 10; return s.run(2) }, "too few values: 1000 and 10, it takes 20", []string{"time_to_first_token"}, []string{"error_rate"}},
+		"few": {func() Side { s := ordinary; s.n = 10; return s.run(2) }, "too few values: 1000 and 10, it takes 20",
+			[]string{"time_to_first_token", "request_throughput", "output_token_throughput"}, []string{"error_rate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := a

@@ -298,8 +298,17 @@ func (c *Call) fold(class Class, comment []byte) {
 		f.Finish = FinishLength
 	case "tool_calls", "function_call":
 		f.Finish = FinishTool
+	case "abort", "error": // vLLM's, for an answer that it gave up
+		f.Finish = FinishOther
+		if in.failed == nil {
+			in.failed = &Error{Code: http.StatusBadGateway, Type: "InvalidInferenceResultError",
+				Message: fmt.Sprintf("The server gave the answer up: finish_reason %q", d.Finish)}
+		}
 	default:
 		f.Finish = FinishOther
+	}
+	if len(d.Strange) > 0 && f.Strange == "" && len(c.Chunks) == 0 && !class.Counts() {
+		f.Strange = cut(string(d.Strange), maxReason)
 	}
 	switch class {
 	case Malformed:
@@ -382,6 +391,8 @@ const shown = 200
 func (c *Call) instead() string {
 	f, in := &c.Facts, &c.intake
 	switch {
+	case f.Strange != "":
+		return fmt.Sprintf("; there was text under %q, which is not a name that answers have their text under", f.Strange)
 	case f.Malformed == 0:
 		return ""
 	case in.mode == modeStream:

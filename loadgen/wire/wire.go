@@ -78,6 +78,7 @@ type Delta struct {
 	Finish    []byte // finish_reason
 	Message   []byte // of an error event: the server's words
 	Code      int    // of an error event: a numeric code in it, else 0
+	Strange   []byte // the name under which there is text that is none of the above
 	Scratch   []byte // for unescaping; grown by the parser, reused between events
 }
 
@@ -215,7 +216,8 @@ type Facts struct {
 	Finish      FinishReason
 	SawDone     bool // [DONE]
 	Malformed   int32
-	Truncated   bool // Text or Raw reached its bound
+	Strange     string // before any content, text came under this name, which is none that is read
+	Truncated   bool   // Text or Raw reached its bound
 	CancelledAt int64
 	Cause       Cause
 	Err         *Error
