@@ -228,6 +228,7 @@ func (s *series) run(step *config.Step, trial int) (run *sweep.Run, ended bool) 
 	of.seed = s.seeds[step.Index].Of(of.variation, trial)
 	folder := filepath.Join(s.dir.Path, s.plan.Layout.Run(of.variation, trial))
 	cfg := step.Config.ForRun(folder, trial == 0 || !s.plan.WarmupOnce)
+	cfg.Report = false // the series has one for all runs
 	run = &sweep.Run{Variation: of.variation, Trial: trial}
 	out, err := benchmarkPart(s.process, cfg, s.command, of)
 	if err != nil {
@@ -344,6 +345,13 @@ func (s *series) conclude() error {
 		if err != nil {
 			return complain(s.stderr, err)
 		}
+	}
+	if ok > 0 && s.plan.Steps[0].Config.Report {
+		page := filepath.Join(s.dir.Path, reportFile)
+		if err := writeReport(s.dir.Path, page, nil); err != nil {
+			return complain(s.stderr, fmt.Errorf("the report could not be made: %w", err))
+		}
+		fmt.Fprintf(s.stdout, "Report: %s\n", page)
 	}
 	switch {
 	case s.code != exitOK:

@@ -87,19 +87,27 @@ type aggregate struct {
 // variation; the aggregates are of the runs' own figures.
 func TestASweepWithRepeats(t *testing.T) {
 	s, dir := serve(t, fakellm.Options{}), t.TempDir()
-	p := must(t, profileArgs(s.URL(), dir, "--request-count", "5", "--concurrency", "1,2", "--num-profile-runs", "2", "--warmup-request-count", "2")...)
+	p := must(t, profileArgs(s.URL(), dir, "--request-count", "5", "--concurrency", "1,2", "--num-profile-runs", "2", "--warmup-request-count", "2", "--report")...)
 	var want []string
 	for _, c := range []string{"concurrency_1", "concurrency_2"} {
 		want = append(want, aggregateFiles("aggregate/"+c)...)
 		want = append(want, runFiles("profile_runs/trial_0001/"+c, "phase_manifest.json")...)
 		want = append(want, runFiles("profile_runs/trial_0002/"+c)...)
 	}
-	want = append(want, "aggregate/sweep_aggregate/profile_export_aiperf_sweep.csv", "aggregate/sweep_aggregate/profile_export_aiperf_sweep.json")
+	// --report makes one page, of all runs.
+	want = append(want, "aggregate/sweep_aggregate/profile_export_aiperf_sweep.csv", "aggregate/sweep_aggregate/profile_export_aiperf_sweep.json", reportFile)
 	slices.Sort(want)
 	got := filesBelow(t, dir)
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
 		t.Errorf("files\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	page, err := os.ReadFile(filepath.Join(dir, reportFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "all 4 count.") || strings.Count(string(page), "<article") != 4 || !strings.Contains(p.stdout, "Report: "+filepath.Join(dir, reportFile)) {
+		t.Errorf("the page of the series has %d runs", strings.Count(string(page), "<article"))
 	}
 	seeds, prompts, ids := map[uint64]bool{}, map[string]bool{}, map[string]bool{}
 	requests := 0

@@ -81,7 +81,7 @@ func ownFlags() []Flag {
 			Help: "Address where Prometheus finds the run's live metrics at /metrics while it goes on: HOST:PORT, or a port of this " +
 				"machine alone; port 0 takes any free one. Not given: none are served."},
 		{Field: "report", Names: []string{"--report"}, Group: gPrefire, Kind: Bool, Default: "false",
-			Help: "After the run, make report.html in the artifact folder: one page with verdicts and plots, as prefire report does."},
+			Help: "After the run, make report.html in the artifact folder: one page with verdicts and plots, as prefire report does; of a sweep or of repeats, one for all runs."},
 	}
 }
 

@@ -536,9 +536,9 @@ func (c *capacity) draw(p *chart.Chart, lines []series, limits map[string]float6
 			tone, dashed = chart.Second, i > 1
 		}
 		p.Layers = append(p.Layers, chart.Layer{Name: s.name, Kind: chart.Line, Tone: tone, Dashed: dashed, Points: s.at})
-		text := s.name + " " + value(s.at[best].Y) + " at " + c.ladder.Named(s.at[best].X)
+		text := s.name + " " + known(s.at[best].Y) + " at " + c.ladder.Named(s.at[best].X)
 		if last := s.at[len(s.at)-1]; last.X != s.at[best].X {
-			text += " and " + value(last.Y) + " at " + procedure.LoadText(last.X)
+			text += " and " + known(last.Y) + " at " + procedure.LoadText(last.X)
 		}
 		if limit, ok := limits[s.name]; ok {
 			p.Layers = append(p.Layers, chart.Layer{Name: "limit on the " + s.name, Kind: chart.Line, Tone: chart.Bad, Dashed: true,
@@ -552,8 +552,8 @@ func (c *capacity) draw(p *chart.Chart, lines []series, limits map[string]float6
 	return p
 }
 
-// value is a figure of a description.
-func value(v float64) string {
+// known is a figure of a description.
+func known(v float64) string {
 	if math.IsNaN(v) {
 		return "unknown"
 	}

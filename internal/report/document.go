@@ -19,6 +19,18 @@ func readDocument(data []byte) (d document, err error) {
 
 // number is the number at a path such as steps.0.figures.load; "" where there is none.
 func (d document) number(path string) json.Number {
+	n, _ := d.at(path).(json.Number)
+	return n
+}
+
+// text is the text at a path; "" where there is none.
+func (d document) text(path string) string {
+	s, _ := d.at(path).(string)
+	return s
+}
+
+// at is what stands at a path; nil where nothing does.
+func (d document) at(path string) any {
 	v := d.v
 	for key := range strings.SplitSeq(path, ".") {
 		switch in := v.(type) {
@@ -27,15 +39,14 @@ func (d document) number(path string) json.Number {
 		case []any:
 			i, err := strconv.Atoi(key)
 			if err != nil || i < 0 || i >= len(in) {
-				return ""
+				return nil
 			}
 			v = in[i]
 		default:
-			return ""
+			return nil
 		}
 	}
-	n, _ := v.(json.Number)
-	return n
+	return v
 }
 
 // figure is the number at a path for the page; the zero figure where there is none.

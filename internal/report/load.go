@@ -21,6 +21,7 @@ type Report struct {
 	runs    []*run
 	scan    *scan     // nil = the folder holds no long-context scan
 	carries *capacity // nil = the folder holds no capacity run
+	series  *sweep    // nil = the folder holds no sweep and no repeats
 }
 
 // run is one run of the folder.
@@ -67,7 +68,10 @@ func Read(dir fs.FS, o Options) (*Report, error) {
 	if r.scan, err = readScan(dir); err != nil {
 		return nil, err
 	}
-	r.carries, err = readCapacity(dir)
+	if r.carries, err = readCapacity(dir); err != nil {
+		return nil, err
+	}
+	r.series, err = readSweep(dir)
 	return r, err
 }
 

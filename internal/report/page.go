@@ -45,6 +45,9 @@ func (r *Report) HTML(w io.Writer) error {
 	if r.scan != nil {
 		p.Scan = r.scan.view()
 	}
+	if r.series != nil {
+		p.Series = r.series.view()
+	}
 	if p.Several {
 		p.Index = r.index()
 		p.IndexCut = len(r.runs) - len(p.Index)
@@ -109,6 +112,9 @@ func (r *Report) charts() []*chart.Chart {
 	if r.carries != nil {
 		out = append(out, r.carries.charts()...)
 	}
+	if r.series != nil {
+		out = append(out, r.series.charts()...)
+	}
 	if len(r.runs) == 1 {
 		out = append(out, r.runs[0].plots()...)
 	}
@@ -121,6 +127,7 @@ type page struct {
 	Style          template.CSS
 	Scan           *scanView
 	Capacity       *capacityView
+	Series         *sweepView
 	Several        bool
 	Index          []indexRow
 	IndexCut       int
@@ -375,11 +382,17 @@ func (v *runView) errors(list []errorCount) {
 			break
 		}
 		row := errorView{Count: newFigure(fmt.Sprintf("error_summary.%d.count", i), e.Count), Code: e.Details.Code.String(), Type: e.Details.Type, Message: e.Details.Message}
-		if letters := []rune(row.Message); len(letters) > mostText {
-			row.Message = string(letters[:mostText]) + " …"
-		}
+		row.Message = clipped(row.Message)
 		v.Errors = append(v.Errors, row)
 	}
+}
+
+// clipped is a text of a foreign program, not without end.
+func clipped(text string) string {
+	if letters := []rune(text); len(letters) > mostText {
+		return string(letters[:mostText]) + " …"
+	}
+	return text
 }
 
 func (v *runView) slices(list []slice) {

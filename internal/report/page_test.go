@@ -56,7 +56,8 @@ func tags(t *testing.T, page string) []string {
 }
 
 // validate holds a page against HTML: a browser's parser takes it as it is written, without an element more or less; every id is there once
-// and every reference has one; every plot has a title and a description; and nothing is loaded from anywhere.
+// and every reference has one; lists and tables are made of what they may hold, all rows of a table equally long; no heading leaves a level out;
+// every plot has a title and a description; and nothing is loaded from anywhere.
 func validate(t *testing.T, page string) *html.Node {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(page))
@@ -75,10 +76,18 @@ func validate(t *testing.T, page string) *html.Node {
 		t.Errorf("a browser makes another page of it: from tag %d on, %v became %v", at, was[max(0, at-3):min(len(was), at+5)], is[max(0, at-3):min(len(is), at+5)])
 	}
 	ids, refs := map[string]int{}, map[string]string{}
+	level := byte('0')
 	for n := range doc.Descendants() {
 		if n.Type != html.ElementNode {
 			continue
 		}
+		if len(n.Data) == 2 && n.Data[0] == 'h' && n.Data[1] >= '1' && n.Data[1] <= '6' {
+			if n.Data[1] > level+1 {
+				t.Errorf("the heading %q has level %c after %c", text(n), n.Data[1], level)
+			}
+			level = n.Data[1]
+		}
+		holds(t, n)
 		if slices.Contains([]string{"script", "link", "img", "iframe", "object", "embed", "audio", "video", "form", "image", "use", "base"}, n.Data) {
 			t.Errorf("the page has a <%s>", n.Data)
 		}
@@ -130,6 +139,46 @@ func validate(t *testing.T, page string) *html.Node {
 		t.Error("the page says NaN or Inf")
 	}
 	return doc
+}
+
+// holds checks what a list, a table and its rows are made of.
+func holds(t *testing.T, n *html.Node) {
+	t.Helper()
+	may := map[string][]string{"ul": {"li"}, "table": {"thead", "tbody"}, "thead": {"tr"}, "tbody": {"tr"}, "tr": {"th", "td"}}[n.Data]
+	if may == nil {
+		return
+	}
+	cells := func(row *html.Node) (n int) {
+		for c := range row.ChildNodes() {
+			if c.Type == html.ElementNode {
+				n++
+			}
+		}
+		return n
+	}
+	for c := range n.ChildNodes() {
+		if c.Type == html.ElementNode && !slices.Contains(may, c.Data) {
+			t.Errorf("a <%s> holds a <%s>", n.Data, c.Data)
+		}
+	}
+	if n.Data != "table" {
+		if cells(n) == 0 {
+			t.Errorf("a <%s> holds nothing", n.Data)
+		}
+		return
+	}
+	wide := -1
+	for row := range n.Descendants() {
+		if row.Data != "tr" {
+			continue
+		}
+		if wide < 0 {
+			wide = cells(row)
+		}
+		if cells(row) != wide {
+			t.Errorf("a table of %d columns has a row of %d: %s", wide, cells(row), text(row))
+		}
+	}
 }
 
 func text(n *html.Node) string {
@@ -291,12 +340,15 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// A scan's page has its verdict and its figures.
-func TestScan(t *testing.T) {
-	const file = `{"verdict":"unhealthy","unhealthy_from":2048,"rule":"ttft_growth","rules":{"ttft_growth":"TTFT grows with an exponent of at most 1.35"},"lengths":[
+// scanMade is a longcontext.json.
+const scanMade = `{"verdict":"unhealthy","unhealthy_from":2048,"rule":"ttft_growth","rules":{"ttft_growth":"TTFT grows with an exponent of at most 1.35"},"lengths":[
 {"isl":512,"requests":74,"failed":0,"cold":0,"isl_reached_avg":512.0,"prefill_throughput_per_user_avg":16810.82,"seconds_per_1000_tokens":0.0594,"time_to_first_token_avg_ms":30.457,"time_to_first_token_p99_ms":30.79},
 {"isl":2048,"requests":70,"failed":1,"cold":2,"isl_reached_avg":2048.0,"time_to_first_token_avg_ms":300.5,"time_to_first_token_p99_ms":330.1,
 "checks":[{"rule":"ttft_growth","limit":1.35,"value":1.65,"low":1.6,"high":1.7,"judgement":"unhealthy"},{"rule":"prefill_fall","limit":0.25,"value":0.1,"judgement":"undecided"}]}]}`
+
+// A scan's page has its verdict and its figures.
+func TestScan(t *testing.T) {
+	const file = scanMade
 	dir := fstest.MapFS{"longcontext.json": {Data: []byte(file)}}
 	for _, name := range []string{"isl1024", "isl512"} {
 		dir[name+"/profile_export.jsonl"] = &fstest.MapFile{}
@@ -423,6 +475,7 @@ func TestOddFolders(t *testing.T) {
 		{"bad scan", fstest.MapFS{"profile_export.jsonl": {}, "longcontext.json": {Data: []byte("5")}}, "longcontext.json: it is no result of prefire longcontext"},
 		{"bad capacity", fstest.MapFS{"profile_export.jsonl": {}, "capacity.json": {Data: []byte(`{"steps":[]}`)}}, "capacity.json: it is no result of prefire capacity: it has no steps"},
 		{"bad limits", fstest.MapFS{"profile_export.jsonl": {}, "capacity.json": {Data: []byte(`{"slo":["x"],"steps":[{}]}`)}}, "capacity.json: it is no result of prefire capacity: \"x\""},
+		{"bad sweep", fstest.MapFS{"profile_export.jsonl": {}, "sweep_aggregate/profile_export_aiperf_sweep.json": {Data: []byte("[]")}}, "profile_export_aiperf_sweep.json: it is no result of a sweep or of repeats"},
 		{"bad slices", fstest.MapFS{"profile_export.jsonl": {}, "profile_export_aiperf.json": summary, "profile_export_aiperf_timeslices.json": {Data: []byte(`{"timeslices":[{}]}`)}}, "slice 1 has no start_ns"},
 	} {
 		r, err := Read(c.dir, Options{Name: c.name})
