@@ -50,7 +50,7 @@ func readJSONLines[T any](t *testing.T, file string) []T {
 // aiperf's own artifacts: with the cold requests each metric is aiperf's to the last digits, and without them TTFT is the mean of aiperf's
 // own records of requests that were not the first of their connection by the server's log.
 func TestDebiasOfRealRuns(t *testing.T) {
-	for name, want := range map[string]struct{ requests, cold int }{"c1": {10, 1}, "c5": {30, 5}} {
+	for name, want := range map[string]struct{ requests, cold int }{"c1": {10, 1}, "c5": {30, 5}, "c50": {100, 50}} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join("testdata", "aiperf-0.13.0", name)
 			f, err := os.Open(filepath.Join(dir, defaultRecords))
