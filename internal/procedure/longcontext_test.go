@@ -45,6 +45,7 @@ func TestLongContextVerdicts(t *testing.T) {
 			got[v.Verdict]++
 			from[v.From]++
 		}
+		t.Logf("%+v, %d requests a length: %v, from %v", s, n, got, from)
 		return got, from
 	}
 	for _, c := range []struct {
