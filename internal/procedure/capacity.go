@@ -216,7 +216,7 @@ func (s *Step) Broken() []string {
 			out = append(out, f.Limit)
 		}
 	}
-	if s.Unserved != nil && s.Unserved.Value > unservedLimit {
+	if s.Unserved != nil && *s.Unserved.Low > unservedLimit {
 		out = append(out, Falling)
 	}
 	return out

@@ -38,9 +38,12 @@ func (s *Step) Says() string {
 // figures at the best load cannot be trusted for. limits are the texts of the SLO, steps those that JudgeCapacity gave.
 func (c *Capacity) Says(l *Ladder, limits []string, steps []Step) (best string, more []string) {
 	var b strings.Builder
-	if c.Best == 0 {
+	switch {
+	case c.Best == 0 && len(c.Broken) == 1 && c.Broken[0] == Falling:
+		b.WriteString("The server kept up with the arrivals at no load that was tried.")
+	case c.Best == 0:
 		fmt.Fprintf(&b, "No load that was tried keeps %s.", strings.Join(limits, ", "))
-	} else {
+	default:
 		fmt.Fprintf(&b, "Best: %s keeps %s", l.Named(c.Best), strings.Join(limits, ", "))
 		switch {
 		case c.BestSure:

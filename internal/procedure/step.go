@@ -13,7 +13,7 @@ import (
 const CapacityError = 0.05
 
 const (
-	// unservedLimit is what share of the arrivals of an open loop may stay in flight for good: above it the server falls behind.
+	// unservedLimit is what share of the arrivals of an open loop may stay in flight for good: surely above it the server falls behind.
 	unservedLimit = 0.01
 	// leastBatches and mostStepBatches bound the runs of neighbouring requests that an interval comes from.
 	leastBatches, mostStepBatches = 5, 20
@@ -107,7 +107,7 @@ func JudgeStep(o StepOptions, runs ...[]StepRequest) Step {
 	s := Step{Load: o.Load, Tries: len(runs), Metrics: map[string]Figures{}, Aborted: o.Aborted, Steady: true}
 	var in []StepRequest
 	var rates, flights []float64
-	var unserved []growth
+	var behind []growth
 	tokens := slices.Index(o.Tags, "output_sequence_length")
 	seconds, made := 0., 0.
 	for _, rs := range runs {
@@ -148,10 +148,9 @@ func JudgeStep(o StepOptions, runs ...[]StepRequest) Step {
 			}
 			seconds++
 		}
-		flight := w.flight(rs)
-		flights = append(flights, flight...)
-		if o.Open {
-			unserved = append(unserved, w.unserved(flight, rs))
+		flights = append(flights, w.flight(rs)...)
+		if g, ok := unserved(rs); ok && o.Open {
+			behind = append(behind, g)
 		}
 	}
 	if seconds > 0 {
@@ -178,29 +177,49 @@ func JudgeStep(o StepOptions, runs ...[]StepRequest) Step {
 			s.Metrics[tag] = Figures{Count: len(v), Avg: avg, P50: quantile(v, 50), P99: quantile(v, 99)}
 		}
 	}
-	s.judge(o, in, unserved)
+	s.judge(o, in, behind)
 	return s
 }
 
-// growth is by how much the number in flight grew over a window, as a share of the arrivals.
+// growth is by how much the number in flight grew while requests were sent, as a share of the arrivals.
 type growth struct{ share, half float64 }
 
-// unserved is the growth of the number in flight, with half the width of its interval; flight is that of the parts of the window.
-func (w *Window) unserved(flight []float64, rs []StepRequest) growth {
-	began := 0
+// unserved is the growth of the number in flight, with half the width of its interval; rs are in the order of their starts. It is seen from when
+// the first requests' answers are there, the 95th in 100 of them, until sending ends: a server that falls behind has no steady window.
+//
+// The number in flight goes up and down by chance, more slowly the longer a request takes, so that the spread of its parts need not show it. Of
+// arrivals at random it is Poisson's where the server takes all: between two moments it differs with twice its mean for variance at most.
+func unserved(rs []StepRequest) (g growth, ok bool) {
+	begin, sent := rs[0].Start, rs[len(rs)-1].Start
+	var took []float64
 	for i := range rs {
-		if w.holds(&rs[i]) {
-			began++
+		if r := &rs[i]; r.Start-begin <= (sent-begin)/4 && !r.Failed {
+			took = append(took, float64(r.End-r.Start))
 		}
 	}
-	// Arrivals from the middle of the first part to the middle of the last.
-	arrived := max(1, float64(began)*(windowBins-1)/windowBins)
-	t := trendOf(flight)
-	return growth{t.change / arrived, studentT(t.n-2, CapacityError) * t.se / arrived}
+	if len(took) == 0 {
+		return g, false
+	}
+	slices.Sort(took)
+	from := begin + min(int64(quantile(took, 95)), (sent-begin)/2)
+	arrived := 0
+	for i := range rs {
+		if rs[i].Start >= from {
+			arrived++
+		}
+	}
+	if sent <= from || arrived < 2 {
+		return g, false
+	}
+	t := trendOf(inFlight(rs, from, sent, windowBins, func(*StepRequest) bool { return true }))
+	// From the middle of the first part to that of the last.
+	n := float64(arrived) * (windowBins - 1) / windowBins
+	half := max(studentT(t.n-2, CapacityError)*t.se, distuv.UnitNormal.Quantile(1-CapacityError/2)*math.Sqrt(2*t.mean))
+	return growth{t.change / n, half / n}, true
 }
 
 // judge says which limits are kept.
-func (s *Step) judge(o StepOptions, in []StepRequest, unserved []growth) {
+func (s *Step) judge(o StepOptions, in []StepRequest, behind []growth) {
 	s.Kept, s.Sure = true, true
 	broken := false // for sure
 	take := func(kept, sure bool) {
@@ -213,15 +232,15 @@ func (s *Step) judge(o StepOptions, in []StepRequest, unserved []growth) {
 		s.Findings = append(s.Findings, f)
 		take(f.Kept, f.Sure)
 	}
-	if n := float64(len(unserved)); n > 0 {
+	if n := float64(len(behind)); n > 0 {
 		var all growth
-		for _, g := range unserved {
+		for _, g := range behind {
 			all.share += g.share / n
 			all.half = math.Hypot(all.half, g.half/n)
 		}
 		low, high := all.share-all.half, all.share+all.half
 		s.Unserved = &Interval{all.share, &low, &high}
-		take(all.share <= unservedLimit, low > unservedLimit || high <= unservedLimit)
+		take(low <= unservedLimit, low > unservedLimit || high <= unservedLimit)
 	}
 	if s.Aborted || len(in) == s.Failed+s.Censored {
 		s.Kept, broken = false, true
