@@ -13,8 +13,8 @@ import (
 // table prints one row for each input length, its figures beside those of the shortest.
 func (s *scan) table(v procedure.LongContext) error {
 	w := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	heads := [2]string{"ISL\treached\tprefill\t\tper 1,000\tTTFT avg\tp99\tgrowth\toutput\t\tmeasured\tcold\t",
-		"tokens\ttokens\ttok/s/user\tof first\ts\tms\tms\texponent\ttok/s/user\tof first\trequests\tout\t"}
+	heads := [2]string{"ISL\treached\tserver's\tprefill\t\tper 1,000\tTTFT avg\tp99\tgrowth\toutput\t\tmeasured\tcold\t",
+		"tokens\ttokens\tcount\ttok/s/user\tof first\ts\tms\tms\texponent\ttok/s/user\tof first\trequests\tout\t"}
 	if s.baseline != nil {
 		heads[0], heads[1] = heads[0]+"baseline\t\t", heads[1]+"tok/s/user\tnow\t"
 	}
@@ -26,8 +26,12 @@ func (s *scan) table(v procedure.LongContext) error {
 		if i > 0 && v.Lengths != nil && v.Lengths[i-1].Checks[0].Value != nil {
 			growth = fmt.Sprintf("%.2f", *v.Lengths[i-1].Checks[0].Value)
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t", s.lengths[i],
-			cell(find(r.Results, "input_sequence_length"), "%.0f", avg), cell(prefill, "%.0f", avg), s.ofFirst(prefill),
+		counted := "-"
+		if n := s.samples[i].Counted(); n > 0 {
+			counted = fmt.Sprintf("%.0f", n)
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t", s.lengths[i],
+			cell(find(r.Results, "input_sequence_length"), "%.0f", avg), counted, cell(prefill, "%.0f", avg), s.ofFirst(prefill),
 			cell(prefill, "%.3f", func(m *metrics.Result) float64 { return 1000 / m.Avg }),
 			cell(ttft, "%.2f", avg), cell(ttft, "%.2f", func(m *metrics.Result) float64 { return m.P[len(m.P)-1] }), growth,
 			cell(output, "%.1f", avg), s.ofFirst(output),
@@ -73,11 +77,17 @@ func verdictText(v procedure.LongContext) string {
 		b.WriteString("Verdict: undecided.")
 		if len(v.Lengths) == 0 {
 			b.WriteString(" One length alone cannot be judged.")
+		} else if v.CutFrom > 0 {
+			fmt.Fprintf(&b, " By its own count the server does not read the whole prompts of %d tokens: it cuts them, and what it does with whole ones is not known.", v.CutFrom)
 		} else if v.Needed > 0 {
 			fmt.Fprintf(&b, " About %d requests at each length would decide it, if the figures stay as they are.", v.Needed)
 		}
 	}
 	for _, l := range v.Lengths {
+		if l.Cut {
+			fmt.Fprintf(&b, "\n  at %d tokens: not judged, for prompts were cut", l.Asked)
+			continue
+		}
 		for _, c := range l.Checks {
 			if c.Judgement == procedure.Healthy {
 				continue
@@ -102,6 +112,9 @@ func (s *scan) document(v procedure.LongContext) export.Object {
 	if v.From > 0 {
 		o = append(o, export.Field{Key: "unhealthy_from", Value: v.From}, export.Field{Key: "rule", Value: v.Rule})
 	}
+	if v.CutFrom > 0 {
+		o = append(o, export.Field{Key: "prompts_cut_from", Value: v.CutFrom})
+	}
 	if v.Needed > 0 {
 		o = append(o, export.Field{Key: "requests_needed", Value: v.Needed})
 	}
@@ -119,6 +132,9 @@ func (s *scan) document(v procedure.LongContext) export.Object {
 			}
 		}
 		add("isl_reached_avg", "input_sequence_length", avg)
+		if n := s.samples[i].Counted(); n > 0 {
+			l = append(l, export.Field{Key: "isl_counted_by_server_avg", Value: n})
+		}
 		add("prefill_throughput_per_user_avg", "prefill_throughput_per_user", avg)
 		add("seconds_per_1000_tokens", "prefill_throughput_per_user", func(m *metrics.Result) float64 { return 1000 / m.Avg })
 		add("time_to_first_token_avg_ms", "time_to_first_token", avg)

@@ -173,7 +173,7 @@ func (g *promptGap) cause(counted, chat bool) string {
 	switch {
 	case g.n == 0 || g.least == 0 && g.most == 0:
 		return ""
-	case g.serverMin == g.serverMax && g.longest > g.serverMax && g.longest-g.shortest > steady:
+	case g.serverMin == g.serverMax && g.longest > g.serverMax && (g.longest-g.shortest > steady || g.n >= cutCounts && g.shortest >= cutLength && g.most < -steady):
 		return fmt.Sprintf("the server counts %d tokens of every prompt, also of those of %d: it cuts them there", g.serverMax, g.longest)
 	case g.isTemplate() && counted:
 		return fmt.Sprintf("the server counts %s more of a prompt than were asked for, though its chat template as measured is in the length: the template differs "+
@@ -185,9 +185,23 @@ func (g *promptGap) cause(counted, chat bool) string {
 	case g.isTemplate():
 		return fmt.Sprintf("the server counts %s more of a prompt than ours: most likely its chat template; --apply-chat-template has them in the input length", tokens)
 	default:
-		return fmt.Sprintf("the server counts %.3f tokens for each of ours (%d less to %d more of a prompt): its tokenizer is another one, and lengths are what the client's "+
-			"makes them; give the model's own with --tokenizer", g.ratio(), max(0, -g.least), max(0, g.most))
+		return fmt.Sprintf("the server counts %.3f tokens for each of ours (%s of a prompt): its tokenizer is another one, and lengths are what the client's "+
+			"makes them; give the model's own with --tokenizer", g.ratio(), lessToMore(g.least, g.most))
 	}
+}
+
+// cutCounts prompts of different texts, cutLength tokens or longer, have one and the same count only where the server stops counting there.
+const cutCounts, cutLength = 8, 128
+
+// lessToMore says between what two differences are; a negative one is less.
+func lessToMore(least, most int64) string {
+	switch {
+	case most <= 0:
+		return fmt.Sprintf("%d to %d less", -most, -least)
+	case least >= 0:
+		return fmt.Sprintf("%d to %d more", least, most)
+	}
+	return fmt.Sprintf("%d less to %d more", -least, most)
 }
 
 // promptFacts is prefire.prompts of the summary.

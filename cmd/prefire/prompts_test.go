@@ -269,8 +269,12 @@ func TestGapCauses(t *testing.T) {
 		{gap(10, 22, 20, 31), false, "the server counts 11 to 12 tokens more of a prompt than ours: most likely its chat template"},
 		{gap(10, 12, 20, 22), true, "the server counts 2 tokens more of a prompt than were asked for, though its chat template as measured is in the length"},
 		{gap(100, 64, 200, 64), false, "the server counts 64 tokens of every prompt, also of those of 200: it cuts them there"},
-		{gap(100, 110, 1000, 1100), false, "the server counts 1.100 tokens for each of ours (0 less to 100 more of a prompt): its tokenizer is another one"},
-		{gap(100, 90, 100, 95), false, "the server counts 0.925 tokens for each of ours (10 less to 0 more of a prompt): its tokenizer is another one"},
+		{gap(100, 110, 1000, 1100), false, "the server counts 1.100 tokens for each of ours (10 to 100 more of a prompt): its tokenizer is another one"},
+		{gap(100, 90, 100, 95), false, "the server counts 0.925 tokens for each of ours (5 to 10 less of a prompt): its tokenizer is another one"},
+		{gap(100, 90, 100, 115), false, "the server counts 1.025 tokens for each of ours (10 less to 15 more of a prompt): its tokenizer is another one"},
+		{gap(slices.Repeat([]int64{1024, 600}, 8)...), false, "the server counts 600 tokens of every prompt, also of those of 1024: it cuts them there"},
+		{gap(slices.Repeat([]int64{1024, 600}, 7)...), false, "the server counts 0.586 tokens for each of ours (424 to 424 less of a prompt): its tokenizer is another one"},
+		{gap(slices.Repeat([]int64{20, 15}, 8)...), false, "the server counts 0.750 tokens"},
 	} {
 		if got := c.gap.cause(c.counted, true); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%+v: %q, want %q", *c.gap, got, c.want)

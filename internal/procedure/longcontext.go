@@ -33,6 +33,7 @@ type Sample struct {
 	TTFT    float64 // ms
 	Prefill float64 // tokens/sec/user
 	Output  float64 // tokens/sec/user
+	Server  float64 // the prompt's tokens by the server's count
 }
 
 // Length is one input length of the scan.
@@ -66,6 +67,9 @@ type Check struct {
 type LengthChecks struct {
 	Asked  int     `json:"isl"`
 	Checks []Check `json:"checks"`
+	// Cut: by the server's own count it did not read the whole prompts of this length, or of the one that it is held against, so that
+	// nothing is judged.
+	Cut bool `json:"prompts_cut,omitempty"`
 }
 
 // LongContext is the verdict over all lengths.
@@ -74,6 +78,7 @@ type LongContext struct {
 	From    int            `json:"unhealthy_from,omitempty"` // the first unhealthy length
 	Rule    string         `json:"rule,omitempty"`           // the rule that fired there
 	Needed  int            `json:"requests_needed,omitempty"`
+	CutFrom int            `json:"prompts_cut_from,omitempty"` // the first length of which the server did not read the whole prompts
 	Lengths []LengthChecks `json:"lengths"`
 }
 
@@ -98,6 +103,16 @@ func JudgeLongContext(lengths []Length) LongContext {
 	// All intervals together miss with longContextError at most (Bonferroni).
 	each := longContextError / float64(3*(len(ls)-1))
 	v.Verdict = Healthy
+	cuts := make([]bool, len(ls))
+	for i := range ls {
+		var before *Length
+		if i > 0 {
+			before = &ls[i-1]
+		}
+		if cuts[i] = ls[i].cut(before); cuts[i] && v.CutFrom == 0 {
+			v.CutFrom = ls[i].Asked
+		}
+	}
 	for i := 1; i < len(ls); i++ {
 		first, before, now := &ls[0], &ls[i-1], &ls[i]
 		span := math.Log(float64(now.Asked) / float64(before.Asked))
@@ -106,6 +121,12 @@ func JudgeLongContext(lengths []Length) LongContext {
 			judge("prefill_fall", PrefillFallLimit, ratio(before, now, prefill, each), fall),
 			judge("output_fall", OutputFallLimit, ratio(first, now, output, each), fall),
 		}}
+		if cuts[0] || cuts[i-1] || cuts[i] {
+			checks.Cut = true
+			for k := range checks.Checks {
+				checks.Checks[k].Judgement, checks.Checks[k].Needed = Undecided, 0
+			}
+		}
 		v.Lengths = append(v.Lengths, checks)
 		for _, c := range checks.Checks {
 			switch {
@@ -121,6 +142,44 @@ func JudgeLongContext(lengths []Length) LongContext {
 		v.Needed = 0
 	}
 	return v
+}
+
+const (
+	// leastCounts is how many prompts of different texts have one and the same count only where the server stops counting there.
+	leastCounts = 8
+	// longEnough is the length from which texts of one length by our count differ by the server's, where its tokenizer is another one.
+	longEnough = 128
+	// templateVaries is by how much a count may be off ours for what is put around a prompt.
+	templateVaries = 4
+	// leastGrowth is what share of the tokens added to a prompt any tokenizer finds in them.
+	leastGrowth = 0.25
+)
+
+// Counted is the average of the server's counts of the prompts; 0 = it gave none.
+func (l *Length) Counted() float64 {
+	return averageOf(l, func(s *Sample) float64 { return s.Server }).mean
+}
+
+// cut reports whether the server did not read the whole prompts, by its own count: it counts the same number of tokens in all of them, and fewer
+// than there are, or the count does not grow with the prompts. before is the next shorter length; nil = none.
+func (l *Length) cut(before *Length) bool {
+	n, least, most := 0, math.Inf(1), 0.
+	for i := range l.Samples {
+		if s := l.Samples[i].Server; s > 0 {
+			n, least, most = n+1, min(least, s), max(most, s)
+		}
+	}
+	if n == 0 {
+		return false
+	}
+	if n >= leastCounts && least == most && l.Asked >= longEnough && most < float64(l.Asked-templateVaries) {
+		return true
+	}
+	if before == nil || l.Asked < longEnough {
+		return false
+	}
+	was := before.Counted()
+	return was > 0 && l.Counted()-was < leastGrowth*float64(l.Asked-before.Asked)
 }
 
 func ttft(s *Sample) float64    { return s.TTFT }

@@ -3,6 +3,7 @@ package procedure
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -147,5 +148,47 @@ func TestRequestsNeeded(t *testing.T) {
 	}
 	if again := JudgeLongContext(s.scan(4, 2*v.Needed)); again.Verdict != Healthy {
 		t.Errorf("with twice the %d requests asked for: %+v", v.Needed, again)
+	}
+}
+
+// A server that cuts prompts takes no longer for longer ones, and is not called healthy for it: its own counts tell.
+func TestLongContextOfCutPrompts(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		count   func(isl int, more float64) float64 // more is 0 to 1
+		from    int
+		verdict Judgement
+		judged  []int // lengths
+	}{
+		{"no counts", func(int, float64) float64 { return 0 }, 0, Healthy, []int{1024, 2048, 4096}},
+		{"the same tokenizer with a template", func(isl int, _ float64) float64 { return float64(isl + 12) }, 0, Healthy, []int{1024, 2048, 4096}},
+		{"another tokenizer", func(isl int, more float64) float64 { return math.Round((0.5 + 0.1*more) * float64(isl)) }, 0, Healthy, []int{1024, 2048, 4096}},
+		{"cut at 600", func(isl int, _ float64) float64 { return float64(min(isl, 600)) }, 1024, Undecided, nil},
+		{"cut at 3000", func(isl int, _ float64) float64 { return float64(min(isl, 3000)) }, 4096, Undecided, []int{1024, 2048}},
+		{"cut to a different rest each", func(isl int, more float64) float64 { return min(float64(isl), 2000+math.Round(20*more)) }, 4096, Undecided, []int{1024, 2048}},
+		{"cut from the shortest on", func(int, float64) float64 { return 256 }, 512, Undecided, nil},
+	} {
+		lengths := server{base: 20, perToken: 0.02, cv: 0.2}.scan(1, 100)
+		rng := rand.New(rand.NewPCG(7, 1))
+		for i := range lengths {
+			for k := range lengths[i].Samples {
+				lengths[i].Samples[k].Server = c.count(lengths[i].Asked, rng.Float64())
+			}
+		}
+		v := JudgeLongContext(lengths)
+		var judged []int
+		for _, l := range v.Lengths {
+			if !l.Cut {
+				judged = append(judged, l.Asked)
+			}
+			for _, check := range l.Checks {
+				if l.Cut && (check.Judgement != Undecided || check.Needed != 0) {
+					t.Errorf("%s: %d tokens: %+v", c.name, l.Asked, check)
+				}
+			}
+		}
+		if v.CutFrom != c.from || v.Verdict != c.verdict || !slices.Equal(judged, c.judged) {
+			t.Errorf("%s: cut from %d, %s, judged %v; want %d, %s, %v", c.name, v.CutFrom, v.Verdict, judged, c.from, c.verdict, c.judged)
+		}
 	}
 }

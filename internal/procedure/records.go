@@ -125,6 +125,7 @@ func ReadSamples(records io.Reader) ([]Sample, error) {
 		s.TTFT, _ = l.number("time_to_first_token")
 		s.Prefill, _ = l.number("prefill_throughput_per_user")
 		s.Output, _ = l.number("output_token_throughput_per_user")
+		s.Server, _ = l.number("usage_prompt_tokens")
 		out = append(out, s)
 	})
 	return out, err
