@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -15,6 +16,7 @@ import (
 
 	"prefire/internal/export"
 	"prefire/internal/procedure"
+	"prefire/internal/report"
 )
 
 // exitChanged is the exit code of a comparison in which a change that --fail-on names was found.
@@ -22,6 +24,7 @@ const exitChanged = 2
 
 type compareFlags struct {
 	json, markdown bool
+	report         string
 	failOn         []string
 }
 
@@ -59,14 +62,16 @@ that chance is no failure; it ends with 1 where that cannot be judged. An error 
 	f.StringArrayVar(&o.failOn, "fail-on", nil, "a change that must not be, as time_to_first_token.p99>+5%; may be given several times")
 	f.BoolVar(&o.json, "json", false, "print JSON in the place of the tables")
 	f.BoolVar(&o.markdown, "markdown", false, "print Markdown in the place of the tables")
+	f.StringVar(&o.report, "report", "", "file for an HTML page with the tables, the changes with their intervals, both distributions, and both runs")
 	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
 	return cmd
 }
 
 // comparedPair is two runs and what their comparison found.
 type comparedPair struct {
-	name    string // the path that both have within their folders; "" = each is the only run of its folder
-	a, b    string // their folders
+	records [2]string // of both runs, within their folders
+	name    string    // the path that both have within their folders; "" = each is the only run of its folder
+	a, b    string    // their folders
 	metrics []procedure.Compared
 	checks  []failCheck
 }
@@ -116,6 +121,11 @@ func compareRuns(p process, o compareFlags, dirs []string) (exitError, error) {
 			}
 		}
 	}
+	if o.report != "" {
+		if err := writeComparedReport(o.report, dirs, compared); err != nil {
+			return 0, err
+		}
+	}
 	switch {
 	case o.json:
 		err = printComparedJSON(p.stdout, compared)
@@ -123,6 +133,9 @@ func compareRuns(p process, o compareFlags, dirs []string) (exitError, error) {
 		err = printComparedMarkdown(p.stdout, compared)
 	default:
 		err = printCompared(p.stdout, compared)
+		if o.report != "" && err == nil {
+			fmt.Fprintf(p.stdout, "\nReport: %s\n", o.report)
+		}
 	}
 	return code, err
 }
@@ -181,6 +194,7 @@ func comparePair(dirs []string, pair [2]procedure.Artifacts, o procedure.Compare
 	if pair[0].Records == pair[1].Records {
 		c.name = path.Dir(pair[0].Records)
 	}
+	c.records = [2]string{pair[0].Records, pair[1].Records}
 	c.metrics = procedure.Compare(sides[0], sides[1], o)
 	return c, nil
 }
@@ -263,6 +277,23 @@ func (c *comparedPair) overall() string {
 		return string(procedure.NoDifference)
 	}
 	return string(procedure.NotComparable)
+}
+
+// writeComparedReport makes the page of a comparison.
+func writeComparedReport(file string, dirs []string, pairs []comparedPair) error {
+	list := make([]report.Comparison, len(pairs))
+	for i := range pairs {
+		c := &pairs[i]
+		rows := c.rows()
+		list[i] = report.Comparison{Name: c.name, Records: c.records, Verdict: c.overall(), Notes: append(c.reasons(), c.said()...), Metrics: c.metrics, Head: rows[0], Rows: rows[1:]}
+	}
+	o := report.Options{Name: fmt.Sprintf("%s (B) against %s (A)", dirs[1], dirs[0]), Version: version()}
+	to := export.Dir{FS: export.Disk{}, Path: filepath.Dir(file)}
+	err := to.Write(filepath.Base(file), 0o644, func(w io.Writer) error { return report.Compare(w, o, os.DirFS(dirs[0]), os.DirFS(dirs[1]), list) })
+	if err != nil {
+		return fmt.Errorf("--report %s: %w", file, err)
+	}
+	return nil
 }
 
 // comparedFields is a pair in JSON.

@@ -85,7 +85,8 @@ func TestCompareFoldersOfRuns(t *testing.T) {
 		}
 		writeRun(t, filepath.Join(dir, filepath.FromSlash(name)), uint64(i), ttft, 10)
 	}
-	p := must(t, "compare", filepath.Join(dir, "a"), filepath.Join(dir, "b"), "--json")
+	page := filepath.Join(dir, "new", "page.html")
+	p := must(t, "compare", filepath.Join(dir, "a"), filepath.Join(dir, "b"), "--json", "--report", page)
 	var got struct {
 		Schema int `json:"schema_version"`
 		Pairs  []struct {
@@ -103,6 +104,15 @@ func TestCompareFoldersOfRuns(t *testing.T) {
 	m := got.Pairs[1].Metrics[0]
 	if d := m.Differences[0]; m.Tag != "time_to_first_token" || m.Outcome != procedure.Worse || d.Stat != "avg" || math.Abs(d.Change-20) > 3 || d.Low > 20 || d.High < 20 {
 		t.Errorf("%+v, want a TTFT that is 20 %% worse", m)
+	}
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"B against A: isl1", "B against A: isl2", `class="word">worse</span>`, `class="word">no difference</span>`, ">A: isl2</h2>", ">B: isl2</h2>"} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("the page does not say %q", want)
+		}
 	}
 	if !strings.Contains(p.stderr, filepath.Join("b", "isl3", "profile_export.jsonl")+" has no counterpart") {
 		t.Errorf("the run without a counterpart is not named: %s", p.stderr)

@@ -34,6 +34,7 @@ const (
 func demoCommand(p process) *cobra.Command {
 	var dir string
 	var lengths []int
+	var page bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run the long-context prefill test on the built-in server, in seconds",
@@ -41,7 +42,7 @@ func demoCommand(p process) *cobra.Command {
 the files are. The server takes 20 ms and 20 µs for each prompt token to the first output token, and 2 ms for each further one.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := demo(p, dir, lengths); err != nil {
+			if err := demo(p, dir, lengths, page); err != nil {
 				return complain(p.stderr, err)
 			}
 			return nil
@@ -50,10 +51,11 @@ the files are. The server takes 20 ms and 20 µs for each prompt token to the fi
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&dir, "artifact-dir", filepath.Join("results", "longcontext"), "folder for the files; each length gets its own below it")
 	cmd.Flags().IntSliceVar(&lengths, "isl", []int{512, 1024, 2048, 4096}, "input lengths, in tokens")
+	cmd.Flags().BoolVar(&page, "report", false, "make report.html in the folder, as prefire report does")
 	return cmd
 }
 
-func demo(p process, dir string, lengths []int) error {
+func demo(p process, dir string, lengths []int, page bool) error {
 	for _, isl := range lengths {
 		if isl < demoShortest || isl > fakellm.DefaultMaxModelLen-demoOutput {
 			return fmt.Errorf("--isl: %d tokens; a length may be %d (the template's words and a value) to %d (the server's context less %d for the answer)",
@@ -79,7 +81,7 @@ func demo(p process, dir string, lengths []int) error {
 	defer func() { _ = server.Close() }()
 	dir = filepath.Join(dir, strings.NewReplacer("/", "_", ".", "_").Replace(demoModel))
 	fmt.Fprintf(p.stdout, "Long-context prefill test against the built-in server at %s, 10 sessions for 2 s at each input length.\n", server.URL())
-	s := &scan{process: p, dir: dir, lengths: slices.Sorted(slices.Values(lengths))}
+	s := &scan{process: p, dir: dir, lengths: slices.Sorted(slices.Values(lengths)), report: page}
 	configs := map[int]*config.Config{}
 	for _, isl := range s.lengths {
 		if configs[isl], err = demoLength(p, server.URL(), s.folder(isl), isl); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -302,7 +303,7 @@ func TestRecordsCanBeReadAsPeopleReadThem(t *testing.T) {
 func TestTheDemoFindsWhatItsServerDoes(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	p := must(t, "demo")
+	p := must(t, "demo", "--report")
 	dir = filepath.Join(dir, "results", "longcontext")
 	for _, isl := range []string{"512", "1024", "2048", "4096"} {
 		sum := readSummary(t, filepath.Join(dir, "demo_mock-model", "isl"+isl))
@@ -315,5 +316,8 @@ func TestTheDemoFindsWhatItsServerDoes(t *testing.T) {
 	}
 	if !regexp.MustCompile(`(?m)^ +512 +512 .*\n +1024 +1024 .*\n +2048 +2048 .*\n +4096 +4096 .*$`).MatchString(p.stdout) {
 		t.Errorf("the table has not the four rows:\n%s", p.stdout)
+	}
+	if page, err := os.ReadFile(filepath.Join(dir, "demo_mock-model", reportFile)); err != nil || !strings.Contains(string(page), "Long-context scan") || strings.Count(string(page), "<article") != 4 {
+		t.Errorf("the page of the demo: %v, %d bytes", err, len(page))
 	}
 }

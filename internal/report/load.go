@@ -16,17 +16,19 @@ import (
 
 // Report is what the files of a folder say, ready to be drawn.
 type Report struct {
-	name    string
-	version string
-	runs    []*run
-	scan    *scan     // nil = the folder holds no long-context scan
-	carries *capacity // nil = the folder holds no capacity run
-	series  *sweep    // nil = the folder holds no sweep and no repeats
+	name     string
+	version  string
+	runs     []*run
+	scan     *scan        // nil = the folder holds no long-context scan
+	carries  *capacity    // nil = the folder holds no capacity run
+	series   *sweep       // nil = the folder holds no sweep and no repeats
+	compared []Comparison // of each its runs A and B are among runs, in that order
 }
 
 // run is one run of the folder.
 type run struct {
 	folder  string // within the report's folder; "." = itself
+	label   string // in the place of its name; "" = none
 	file    string // its records, or its summary where there are none
 	summary *summary
 	digest  *digest.Digest // nil = there are no records
@@ -133,6 +135,9 @@ func (r *run) records(dir fs.FS, name string) (cut bool, err error) {
 
 // name is what a run is called in the report.
 func (r *run) name() string {
+	if r.label != "" {
+		return r.label
+	}
 	if base := path.Base(r.file); base != "profile_export.jsonl" && base != "profile_export_aiperf.json" {
 		return strings.TrimPrefix(path.Join(r.folder, strings.TrimSuffix(strings.TrimSuffix(base, ".jsonl"), ".json")), "./")
 	}

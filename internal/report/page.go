@@ -48,6 +48,9 @@ func (r *Report) HTML(w io.Writer) error {
 	if r.series != nil {
 		p.Series = r.series.view()
 	}
+	for i := range r.compared {
+		p.Compared = append(p.Compared, r.compared[i].view(i, r.runs[2*i], r.runs[2*i+1]))
+	}
 	if p.Several {
 		p.Index = r.index()
 		p.IndexCut = len(r.runs) - len(p.Index)
@@ -128,6 +131,7 @@ type page struct {
 	Scan           *scanView
 	Capacity       *capacityView
 	Series         *sweepView
+	Compared       []comparedView
 	Several        bool
 	Index          []indexRow
 	IndexCut       int

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -31,10 +32,15 @@ func TestValidator(t *testing.T) {
 		t.Fatal(err)
 	}
 	series := fstest.MapFS{"sweep_aggregate/profile_export_aiperf_sweep.json": {Data: swept}, "a/profile_export.jsonl": {}}
+	var compared bytes.Buffer
+	pair := comparisonMade()
+	if err := Compare(&compared, Options{Name: "b (B) against a (A)"}, runOf(50), runOf(60), []Comparison{pair, pair}); err != nil {
+		t.Fatal(err)
+	}
 	dir, named := t.TempDir(), Options{Name: "a folder", Version: "1"}
 	args := []string{"-Xss8m", "-jar", *vnu, "--format", "json", "--exit-zero-always", "--stdout"}
 	for i, page := range []string{made(t, os.DirFS("testdata/prefire"), named), made(t, os.DirFS("../procedure/testdata/aiperf-0.13.0"), named), made(t, capacity, named),
-		made(t, scanned, named), made(t, series, named)} {
+		made(t, scanned, named), made(t, series, named), compared.String()} {
 		name := filepath.Join(dir, fmt.Sprintf("%d.html", i))
 		if err := os.WriteFile(name, []byte(page), 0o600); err != nil {
 			t.Fatal(err)

@@ -18,7 +18,8 @@ type Axis struct {
 	Label    string
 	Min, Max float64
 	Log      bool
-	Clock    bool // values are s, written as times
+	Clock    bool     // values are s, written as times
+	Names    []string // what stands at 1, 2, 3, …; nil = numbers
 }
 
 // Kind is how a layer is drawn.

@@ -33,6 +33,7 @@ func TestTicks(t *testing.T) {
 		{Axis{Log: true, Min: 20, Max: 200}, "20|50|100|200"},
 		{Axis{Log: true, Min: 0.002, Max: 4e5}, "0.01|1|100|10k"},
 		{Axis{Log: true, Min: 55, Max: 80}, "55|60|65|70|75|80"},
+		{Axis{Names: []string{"a", "b"}, Min: 0.4, Max: 2.6}, "a|b"},
 		{Axis{Clock: true, Max: 2.2}, "0 s|0.5 s|1 s|1.5 s|2 s"},
 		{Axis{Clock: true, Max: 100}, "0 s|30 s|60 s|90 s"},
 		{Axis{Clock: true, Max: 700}, "0:00|5:00|10:00"},

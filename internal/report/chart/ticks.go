@@ -16,6 +16,12 @@ type tick struct {
 // ticks are about n places with round values.
 func (a *Axis) ticks(n int) []tick {
 	switch {
+	case len(a.Names) > 0:
+		out := make([]tick, len(a.Names))
+		for i, name := range a.Names {
+			out[i] = tick{float64(i + 1), name}
+		}
+		return out
 	case a.Clock:
 		return a.clockTicks(n)
 	case a.Log && a.Max/a.Min >= 8:
