@@ -3,6 +3,7 @@ package fakellm
 import (
 	"container/heap"
 	"context"
+	"math"
 	"sync"
 
 	"prefire/loadgen/wire"
@@ -11,91 +12,118 @@ import (
 // alarm wakes many waiters at their times through one goroutine, so that thousands of streams cost one wait on the clock at a time.
 type alarm struct {
 	clock wire.Clock
-	kick  chan struct{} // capacity 1: a waiter came while the goroutine had nothing to wait for
+	grain int64 // ns that a wait lasts at least, so that it serves all who are due by then
 
 	mu      sync.Mutex
 	due     dueHeap
-	until   int64              // what the goroutine waits for; 0 = nothing
+	until   int64              // what the goroutine waits for; 0 = it is awake, never = it waits for a waiter
+	sooner  context.Context    // of its wait
 	earlier context.CancelFunc // ends that wait
 }
 
+const never = math.MaxInt64
+
+// waiter is what an alarm wakes.
 type waiter struct {
 	at    int64
-	index int // in the heap; -1 = taken out
-	fired chan struct{}
+	index int // in the heap; -1 = not in it
+	// step is run by the alarm's goroutine each time the waiter is due. It does not block, and returns when it is due again; 0 = no more.
+	step  func() int64 // nil: it is due once
+	ended bool         // it is not to be due again
+	over  chan struct{}
 }
 
-func newAlarm(c wire.Clock) *alarm { return &alarm{clock: c, kick: make(chan struct{}, 1)} }
+func newWaiter(step func() int64) *waiter {
+	return &waiter{index: -1, step: step, over: make(chan struct{}, 1)}
+}
+
+func newAlarm(c wire.Clock, grain int64) *alarm { return &alarm{clock: c, grain: grain} }
 
 // wait blocks until at, or until ctx is done and returns its error.
 func (a *alarm) wait(ctx context.Context, at int64) error {
 	if err := ctx.Err(); err != nil || a.clock.Now() >= at {
 		return err
 	}
-	w := &waiter{at: at, fired: make(chan struct{}, 1)}
+	return a.serve(ctx, newWaiter(nil), at)
+}
+
+// serve makes w due at a time, and blocks until it is due no more, or until ctx is done and returns its error. Then w's step does not run
+// any more.
+func (a *alarm) serve(ctx context.Context, w *waiter, at int64) error {
 	a.mu.Lock()
+	w.at = at
 	heap.Push(&a.due, w)
-	switch {
-	case a.until == 0:
-		select {
-		case a.kick <- struct{}{}:
-		default:
-		}
-	case at < a.until:
+	if at < a.until-a.grain {
 		a.earlier()
 	}
 	a.mu.Unlock()
 	select {
-	case <-w.fired:
+	case <-w.over:
 		return nil
 	case <-ctx.Done():
-		a.mu.Lock()
-		if w.index >= 0 {
-			heap.Remove(&a.due, w.index)
-		}
-		a.mu.Unlock()
-		return ctx.Err()
 	}
+	a.mu.Lock()
+	w.ended = true
+	stepping := w.index < 0
+	if !stepping {
+		heap.Remove(&a.due, w.index)
+	}
+	a.mu.Unlock()
+	if stepping {
+		<-w.over
+	}
+	return ctx.Err()
 }
 
 // run wakes waiters until ctx is done.
 func (a *alarm) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		next, stop := a.fire(ctx)
-		if next == nil {
-			select {
-			case <-a.kick:
-			case <-ctx.Done():
-			}
-			continue
+		w, wait, until := a.next(ctx)
+		switch {
+		case w != nil:
+			a.wake(w)
+		case until == never:
+			<-wait.Done()
+		default:
+			// An error means that an earlier waiter came or that the server is closing; the loop looks at both.
+			_ = a.clock.Until(wait, until)
 		}
-		// An error means that an earlier waiter came or that the server is closing; the loop looks at both.
-		_ = a.clock.Until(next, a.next())
-		stop()
 	}
 }
 
-// fire wakes all that are due, and returns the context of the wait for the next; nil where there is none.
-func (a *alarm) fire(ctx context.Context) (context.Context, context.CancelFunc) {
+// next takes out the next waiter that is due. Where there is none, it returns what is to be waited for.
+func (a *alarm) next(ctx context.Context) (w *waiter, wait context.Context, until int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock.Now()
-	for len(a.due) > 0 && a.due[0].at <= now {
-		heap.Pop(&a.due).(*waiter).fired <- struct{}{}
+	a.until = never
+	if len(a.due) > 0 {
+		if a.due[0].at <= now {
+			a.until = 0
+			return heap.Pop(&a.due).(*waiter), nil, 0
+		}
+		a.until = max(a.due[0].at, now+a.grain)
 	}
-	a.until = 0
-	if len(a.due) == 0 {
-		return nil, nil
+	if a.sooner == nil || a.sooner.Err() != nil {
+		a.sooner, a.earlier = context.WithCancel(ctx)
 	}
-	a.until = a.due[0].at
-	ctx, a.earlier = context.WithCancel(ctx)
-	return ctx, a.earlier
+	return nil, a.sooner, a.until
 }
 
-func (a *alarm) next() int64 {
+func (a *alarm) wake(w *waiter) {
+	at := int64(0)
+	if w.step != nil {
+		at = w.step()
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.until
+	if at == 0 || w.ended {
+		w.ended = true
+		w.over <- struct{}{}
+		return
+	}
+	w.at = at
+	heap.Push(&a.due, w)
 }
 
 type dueHeap []*waiter

@@ -30,6 +30,7 @@ type conn struct {
 	gone     sync.Once
 	slow     bool         // read slowly, as a fault
 	cert     *certificate // shown in the handshake
+	direct   *sender      // writes without net/http's ways; nil = it cannot be written to so
 	writing  sync.Mutex   // one write at a time: net/http's, or frames that a fault inserts
 	waiting  []byte       // frames to be inserted when the current one has ended; guarded by writing
 
@@ -146,6 +147,9 @@ func (s *Server) greet(a *accepted, nc net.Conn, id int64) {
 	c := &conn{stamped: stamp.New(nc, s.clock), s: s, id: id}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.Conn, c.cert = c.stamped, s.cert
+	if !s.o.TLS {
+		c.direct = newSender(nc)
+	}
 	if f := s.faults.connection(id); f != nil {
 		s.log.add(&Entry{Remote: nc.RemoteAddr().String(), Connection: id, ArrivedNS: s.wall(s.clock.Now()), Fault: f.spec, Ended: EndedFault})
 		if !f.kind.conn(c) {

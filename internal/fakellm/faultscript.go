@@ -247,7 +247,9 @@ func (g *generation) flushHeld() error {
 	for _, h := range s.held[1:] {
 		first.Kind, first.DueNS = h.kind, x.s.wall(h.due)
 		x.entry.Writes = append(x.entry.Writes, first)
-		x.upTo = append(x.upTo, x.entry.Bytes)
+		if x.stream != 0 {
+			x.upTo = append(x.upTo, x.entry.Bytes)
+		}
 	}
 	s.held = s.held[:0]
 	return x.err

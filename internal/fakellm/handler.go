@@ -112,7 +112,8 @@ type exchange struct {
 	base  int64 // arrival, or the end of the connection's cold delay where that is later
 
 	stream uint32  // on HTTP/2, where it is known
-	upTo   []int64 // body bytes written with each of entry.Writes and before
+	upTo   []int64 // body bytes written with each of entry.Writes and before; kept where stream is known
+	direct *direct // past net/http; nil = not
 
 	fault    *Fault // nil = none
 	hijacked bool   // its connection is no longer net/http's
@@ -228,10 +229,17 @@ func (x *exchange) write(kind string, due int64, f func() error) {
 	if x.err == nil {
 		x.err = x.flush.Flush()
 	}
-	after := x.s.clock.Now()
+	x.note(kind, due, before, x.conn.holds())
+}
+
+// note puts a write that has just been done into the log.
+func (x *exchange) note(kind string, due, before int64, held bool) {
 	s := x.s
-	x.entry.Writes = append(x.entry.Writes, Write{Kind: kind, DueNS: s.wall(due), BeforeNS: s.wall(before), AfterNS: s.wall(after), Held: x.conn.holds()})
-	x.upTo = append(x.upTo, x.entry.Bytes)
+	x.entry.Writes = append(x.entry.Writes,
+		Write{Kind: kind, DueNS: s.wall(due), BeforeNS: s.wall(before), AfterNS: s.wall(s.clock.Now()), Held: held})
+	if x.stream != 0 {
+		x.upTo = append(x.upTo, x.entry.Bytes)
+	}
 }
 
 func (x *exchange) notAllowed(allow string) {

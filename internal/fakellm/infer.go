@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 )
 
@@ -50,6 +51,8 @@ func (s *Server) infer(x *exchange, a api) {
 			x.w.WriteHeader(http.StatusOK)
 			return nil
 		})
+		x.direct = s.direct(x)
+		x.entry.Writes = slices.Grow(x.entry.Writes, j.tokens()/s.o.TokensPerChunk*len(j.prompts)+4)
 		if script.earlyRole && j.api == chats {
 			_ = g.emit(WriteRole, s.clock.Now(), shape.role())
 		}
@@ -173,6 +176,13 @@ type generation struct {
 	script *script
 	tokens int // that have been sent for each prompt, an end-of-sequence token counted
 	last   int64
+
+	// Of a stream.
+	k      int   // the next token
+	chunks int   // that have been sent
+	due    int64 // when the last chunk was due, or the next one while the pacer has the stream
+	ended  bool
+	err    error // of the pacer
 }
 
 // next waits until token k is due, and returns when that was.
@@ -184,60 +194,82 @@ func (g *generation) next(ctx context.Context, k int) (int64, error) {
 // stream sends the answer as events: a chat's role with the first token, a chunk for each step of each prompt, the last of which carries the
 // finish reason, usage where it is asked for, and [DONE].
 func (g *generation) stream() error {
-	s, sc := g.x.s, g.script
-	var due int64
-	for k, chunk := 0, 0; k < g.j.tokens(); chunk++ {
+	for !g.ended {
+		if err := g.advance(); err != nil {
+			return err
+		}
+	}
+	return g.x.err
+}
+
+// advance waits for what comes next, and sends it.
+func (g *generation) advance() error {
+	if g.k == g.j.tokens() {
+		return g.finish()
+	}
+	if g.x.direct != nil {
+		if due := g.p.at(g.k); due > g.x.s.clock.Now() {
+			return g.paced(due)
+		}
+	}
+	due, err := g.await(g.k)
+	if err != nil {
+		return err
+	}
+	return g.chunk(due)
+}
+
+// chunk sends the next step of each prompt.
+func (g *generation) chunk(due int64) error {
+	s, sc, k := g.x.s, g.script, g.k
+	g.shape.half = wholeText
+	n := sc.step(s.o.TokensPerChunk, g.j.tokens()-k)
+	if err := sc.run(g, g.chunks); err != nil {
+		return err
+	}
+	if sc.hook != nil { // it may have moved what is still due
 		var err error
-		g.shape.half = wholeText
-		n := sc.step(s.o.TokensPerChunk, g.j.tokens()-k)
 		if due, err = g.await(k); err != nil {
 			return err
 		}
-		if err := sc.run(g, chunk); err != nil {
-			return err
-		}
-		if sc.hook != nil { // it may have moved what is still due
-			if due, err = g.await(k); err != nil {
-				return err
-			}
-		}
-		last := k+n == g.j.tokens()
-		if last {
-			// The engine is done with the request when it has its last token, before the front has written it.
-			s.load.leave(g.ticket)
-		}
-		if k == 0 && g.j.api == chats && !sc.earlyRole {
-			if err := g.emit(WriteRole, due, g.shape.role()); err != nil {
-				return err
-			}
-		}
-		if sc.noTokens {
-			n = g.j.tokens()
-			last = true
-			s.load.leave(g.ticket)
-		} else {
-			g.step(k, n)
-		}
-		kind := WriteContent
-		if last {
-			kind = WriteFinish
-		}
-		if sc.tokens == "halves" && n == 1 {
-			g.shape.half = firstHalf
-			if err := g.contents(WriteContent, due, k, n, false); err != nil {
-				return err
-			}
-			g.shape.half = secondHalf
-		}
-		if sc.noTokens {
-			g.shape.half = noText
-		}
-		if err := g.contents(kind, due, k, n, last && !sc.noFinish); err != nil {
-			return err
-		}
-		k += n
 	}
-	return g.end(due)
+	g.due = due
+	last := k+n == g.j.tokens()
+	if last {
+		// The engine is done with the request when it has its last token, before the front has written it.
+		s.load.leave(g.ticket)
+	}
+	if k == 0 && g.j.api == chats && !sc.earlyRole {
+		if err := g.emit(WriteRole, due, g.shape.role()); err != nil {
+			return err
+		}
+	}
+	if sc.noTokens {
+		n = g.j.tokens()
+		last = true
+		s.load.leave(g.ticket)
+	} else {
+		g.step(k, n)
+	}
+	kind := WriteContent
+	if last {
+		kind = WriteFinish
+	}
+	if sc.tokens == "halves" && n == 1 {
+		g.shape.half = firstHalf
+		if err := g.contents(WriteContent, due, k, n, false); err != nil {
+			return err
+		}
+		g.shape.half = secondHalf
+	}
+	if sc.noTokens {
+		g.shape.half = noText
+	}
+	if err := g.contents(kind, due, k, n, last && !sc.noFinish); err != nil {
+		return err
+	}
+	g.k, g.chunks = k+n, g.chunks+1
+	return nil
 }
 
 // contents sends the chunk of n tokens from k on of each prompt.
@@ -250,9 +282,10 @@ func (g *generation) contents(kind string, due int64, k, n int, last bool) error
 	return nil
 }
 
-// end sends what follows the last token.
-func (g *generation) end(due int64) error {
-	x, sc := g.x, g.script
+// finish sends what follows the last token.
+func (g *generation) finish() error {
+	x, sc, due := g.x, g.script, g.due
+	g.ended = true
 	if sc.tail > 0 {
 		due += int64(sc.tail)
 		if err := x.s.alarm.wait(x.r.Context(), due); err != nil {
@@ -347,6 +380,10 @@ func (g *generation) vectors() error {
 
 // event writes one event of a stream.
 func (x *exchange) event(kind string, due int64, data []byte) {
+	if x.direct != nil {
+		x.send(kind, due, data)
+		return
+	}
 	x.write(kind, due, func() error {
 		n, err := x.w.Write(data)
 		x.entry.Bytes += int64(n)

@@ -333,7 +333,7 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 func TestAlarmWakesEachAtItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newTestClock()
-		a := newAlarm(clock)
+		a := newAlarm(clock, 0)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { a.run(ctx); close(done) }()
