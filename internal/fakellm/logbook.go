@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"sync"
 )
 
@@ -103,6 +104,11 @@ func newLogbook(w io.Writer, keep bool) *logbook {
 }
 
 func (l *logbook) add(e *Entry) {
+	var line []byte
+	var err error
+	if l.w != nil {
+		line, err = e.appendJSON(nil)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.keep {
@@ -113,13 +119,47 @@ func (l *logbook) add(e *Entry) {
 	if l.w == nil || l.err != nil {
 		return
 	}
-	line, err := json.Marshal(e)
 	if err == nil {
 		_, err = l.w.Write(append(line, '\n'))
 	}
 	if err != nil {
 		l.err = fmt.Errorf("cannot write the log: %w", err)
 	}
+}
+
+// appendJSON appends e as encoding/json writes it. The writes, of which there is one for each token, are appended by hand.
+func (e *Entry) appendJSON(dst []byte) ([]byte, error) {
+	head := *e
+	head.Writes = nil
+	b, err := json.Marshal(&head)
+	if err != nil {
+		return dst, err
+	}
+	if e.Writes == nil {
+		return append(dst, b...), nil
+	}
+	const perWrite = 150 // bytes, about
+	dst = append(slices.Grow(dst, len(b)+perWrite*len(e.Writes)), b[:len(b)-len("null}")]...)
+	dst = append(dst, '[')
+	for i := range e.Writes {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = e.Writes[i].appendJSON(dst)
+	}
+	return append(dst, "]}"...), nil
+}
+
+// appendJSON appends w as encoding/json writes it. A kind is one of the package's own words.
+func (w *Write) appendJSON(dst []byte) []byte {
+	dst = append(append(append(dst, `{"kind":"`...), w.Kind...), `","due_ns":`...)
+	dst = append(strconv.AppendInt(dst, w.DueNS, 10), `,"before_ns":`...)
+	dst = append(strconv.AppendInt(dst, w.BeforeNS, 10), `,"after_ns":`...)
+	dst = strconv.AppendInt(dst, w.AfterNS, 10)
+	if w.Held {
+		dst = append(dst, `,"held":true`...)
+	}
+	return append(dst, '}')
 }
 
 func (l *logbook) entries() []Entry {
