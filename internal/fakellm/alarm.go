@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"time"
 
 	"prefire/loadgen/wire"
 )
@@ -13,6 +14,7 @@ import (
 type alarm struct {
 	clock wire.Clock
 	grain int64 // ns that a wait lasts at least, so that it serves all who are due by then
+	nap   *nap  // waits in place of the clock; nil = none. It is the goroutine's, and others' under mu
 
 	mu      sync.Mutex
 	due     dueHeap
@@ -54,7 +56,7 @@ func (a *alarm) serve(ctx context.Context, w *waiter, at int64) error {
 	w.at = at
 	heap.Push(&a.due, w)
 	if at < a.until-a.grain {
-		a.earlier()
+		a.hurry()
 	}
 	a.mu.Unlock()
 	select {
@@ -75,8 +77,21 @@ func (a *alarm) serve(ctx context.Context, w *waiter, at int64) error {
 	return ctx.Err()
 }
 
+// hurry ends the goroutine's wait. a.mu is held.
+func (a *alarm) hurry() {
+	if a.nap != nil && a.until != never {
+		a.nap.end()
+		return
+	}
+	a.earlier()
+}
+
 // run wakes waiters until ctx is done.
 func (a *alarm) run(ctx context.Context) {
+	if a.nap != nil {
+		context.AfterFunc(ctx, a.stir)
+		defer a.stop()
+	}
 	for ctx.Err() == nil {
 		w, wait, until := a.next(ctx)
 		switch {
@@ -84,11 +99,30 @@ func (a *alarm) run(ctx context.Context) {
 			a.wake(w)
 		case until == never:
 			<-wait.Done()
+		case a.nap != nil:
+			a.nap.take(time.Duration(until - a.clock.Now()))
 		default:
 			// An error means that an earlier waiter came or that the server is closing; the loop looks at both.
 			_ = a.clock.Until(wait, until)
 		}
 	}
+}
+
+// stir ends the nap when the alarm is to end.
+func (a *alarm) stir() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.nap != nil {
+		a.nap.end()
+	}
+}
+
+// stop closes the nap, and lets nobody end it any more.
+func (a *alarm) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.nap.close()
+	a.nap, a.until = nil, 0
 }
 
 // next takes out the next waiter that is due. Where there is none, it returns what is to be waited for.

@@ -129,7 +129,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, clock: o.Clock, words: words, alarm: newAlarm(o.Clock, 0), pacers: newPacers(o.Clock), log: newLogbook(o.Log, o.KeepLog), maxBody: maxBody}
+	s := &Server{o: o, clock: o.Clock, words: words, alarm: newAlarm(o.Clock, 0), log: newLogbook(o.Log, o.KeepLog), maxBody: maxBody}
 	s.load.init(o.Slots, o.Clock)
 	s.stats = newStats(s.modelName(""), o.MaxModelLen, unixSeconds(o.Clock))
 	if s.faults, err = newFaults(&s.o); err != nil {
@@ -153,6 +153,7 @@ func New(o Options) (*Server, error) {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		ConnState:   s.track,
 	}
+	s.pacers = newPacers(o.Clock)
 	for _, a := range append(s.pacers, s.alarm) {
 		s.wg.Go(func() { a.run(s.ctx) })
 	}

@@ -21,6 +21,7 @@ func newPacers(c wire.Clock) []*alarm {
 	pacers := make([]*alarm, max(1, runtime.GOMAXPROCS(0)/2))
 	for i := range pacers {
 		pacers[i] = newAlarm(c, paceGrain)
+		pacers[i].nap = newNap()
 	}
 	return pacers
 }

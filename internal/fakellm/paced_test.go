@@ -208,6 +208,32 @@ func readUntil(t *testing.T, c net.Conn, n int) {
 	}
 }
 
+// A pacer that sleeps for a late waiter wakes for an earlier one, and for its end.
+func TestAPacerWakesForAnEarlierWaiter(t *testing.T) {
+	a := newPacers(newTestClock())[0]
+	ctx, cancel := context.WithCancel(t.Context())
+	ended, late := make(chan struct{}), make(chan error)
+	go func() { a.run(ctx); close(ended) }()
+	go func() { late <- a.wait(ctx, int64(time.Hour)) }()
+	for asleep := false; !asleep; runtime.Gosched() {
+		a.mu.Lock()
+		asleep = a.until == int64(time.Hour)
+		a.mu.Unlock()
+	}
+	at := a.clock.Now() + int64(time.Millisecond)
+	if err := a.wait(ctx, at); err != nil || a.clock.Now() < at {
+		t.Errorf("woken at %d instead of %d: %v", a.clock.Now(), at, err)
+	}
+	cancel()
+	<-ended
+	if err := <-late; err != context.Canceled {
+		t.Errorf("the late waiter got %v", err)
+	}
+	if err := a.serve(ctx, newWaiter(nil), 1); err != context.Canceled {
+		t.Errorf("a waiter of a pacer that has ended got %v", err)
+	}
+}
+
 // A waiter that is withdrawn while its step runs is not run again, and is withdrawn only when the step has returned.
 func TestAlarmRunsAStepUntilItEndsOrIsWithdrawn(t *testing.T) {
 	a := newAlarm(newTestClock(), 0)
