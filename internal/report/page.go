@@ -253,8 +253,7 @@ func drawn(c *chart.Chart, prefix string) plotView {
 }
 
 func (s *scan) view() *scanView {
-	v := &scanView{Verdict: s.says(), Checks: s.checks(), Rows: s.rows(),
-		Head: []string{"asked tokens", "reached tokens", "prefill tok/s/user", "s per 1,000 tokens", "TTFT avg ms", "TTFT p99 ms", "output tok/s/user", "requests", "failed", "cold"}}
+	v := &scanView{Verdict: s.says(), Checks: s.checks(), Rows: s.rows(), Head: s.heads()}
 	for _, rule := range procedure.Rules() {
 		if text := s.Rules[rule[0]]; text != "" {
 			v.Rules = append(v.Rules, rule[0]+": "+text)

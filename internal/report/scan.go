@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 
 	"prefire/internal/report/chart"
 )
@@ -33,6 +34,7 @@ type scanLength struct {
 	TTFTAvg  json.Number `json:"time_to_first_token_avg_ms"`
 	TTFTP99  json.Number `json:"time_to_first_token_p99_ms"`
 	Output   json.Number `json:"output_token_throughput_per_user_avg"`
+	Baseline json.Number `json:"baseline_prefill_throughput_per_user"`
 	Checks   []struct {
 		Rule      string   `json:"rule"`
 		Limit     float64  `json:"limit"`
@@ -110,6 +112,30 @@ func (s *scan) checks() []string {
 	return out
 }
 
+// heads are those of the lengths' figures.
+func (s *scan) heads() []string {
+	out := []string{"asked tokens", "reached tokens", "prefill tok/s/user", "s per 1,000 tokens", "TTFT avg ms", "TTFT p99 ms", "growth exponent", "output tok/s/user", "requests", "failed", "cold"}
+	if s.compared() {
+		out = append(out, "baseline prefill tok/s/user", "now")
+	}
+	return out
+}
+
+// compared reports whether the scan has a baseline.
+func (s *scan) compared() bool {
+	return slices.ContainsFunc(s.Lengths, func(l scanLength) bool { return l.Baseline != "" })
+}
+
+// growth is the exponent of TTFT's growth from the length before.
+func (l *scanLength) growth() figure {
+	for _, c := range l.Checks {
+		if c.Rule == "ttft_growth" && c.Value != nil {
+			return figure{Shown: fmt.Sprintf("%.2f", *c.Value)}
+		}
+	}
+	return figure{}
+}
+
 // rows are the lengths' figures.
 func (s *scan) rows() [][]figure {
 	out := make([][]figure, len(s.Lengths))
@@ -121,7 +147,19 @@ func (s *scan) rows() [][]figure {
 		}{{"isl", l.ISL}, {"isl_reached_avg", l.Reached}, {"prefill_throughput_per_user_avg", l.Prefill}, {"seconds_per_1000_tokens", l.Seconds},
 			{"time_to_first_token_avg_ms", l.TTFTAvg}, {"time_to_first_token_p99_ms", l.TTFTP99}, {"output_token_throughput_per_user_avg", l.Output},
 			{"requests", l.Requests}, {"failed", l.Failed}, {"cold", l.Cold}} {
+			if c.key == "output_token_throughput_per_user_avg" {
+				out[i] = append(out[i], l.growth())
+			}
 			out[i] = append(out[i], newFigure(fmt.Sprintf("lengths.%d.%s", i, c.key), c.n))
+		}
+		if s.compared() {
+			was, err := l.Baseline.Float64()
+			is, err2 := l.Prefill.Float64()
+			now := figure{}
+			if errors.Join(err, err2) == nil {
+				now.Shown = percent(was, is)
+			}
+			out[i] = append(out[i], newFigure(fmt.Sprintf("lengths.%d.baseline_prefill_throughput_per_user", i), l.Baseline), now)
 		}
 	}
 	return out

@@ -79,7 +79,29 @@ func (c *Chart) plot() (*plot.Plot, error) {
 	}
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = c.X.Min, c.X.Max, c.Y.Min, c.Y.Max
 	p.Legend.Top, p.Legend.Padding, p.Legend.XOffs = true, vg.Points(3), -vg.Points(6)
+	if c.rises() {
+		p.Legend.Left, p.Legend.XOffs = true, vg.Points(6)
+	}
 	return p, nil
+}
+
+// rises reports whether the plot is higher in its right third than in its left one, where the legend then has more room.
+func (c *Chart) rises() bool {
+	var low, high float64
+	for i := range c.Layers {
+		for _, p := range c.Layers[i].Points {
+			if c.Layers[i].Kind == Mark || broken(p) {
+				continue
+			}
+			switch x := c.X.place(p.X); {
+			case x < 1./3:
+				low = max(low, c.Y.place(p.Y))
+			case x > 2./3:
+				high = max(high, c.Y.place(p.Y))
+			}
+		}
+	}
+	return high > low
 }
 
 // The colours of a file, by tone.
