@@ -61,7 +61,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		Server:    serverLines(r.Server),
 		Health:    clientLine(b.health.Client, &client, &b.used),
 		Client:    judged,
-		Notices:   slices.Concat(b.notices(counts, cold, verdicts), b.promptNotices(prompts), b.control.notices(), b.networkNotices(), b.trip.notices(), b.sliceNotices(), lagNotice(r.Results)),
+		Notices:   slices.Concat(b.recordNotices(counts, cold), b.runNotices(verdicts), b.promptNotices(prompts), b.control.notices(), b.networkNotices(), b.trip.notices(), b.sliceNotices(), lagNotice(r.Results)),
 	}
 }
 
@@ -312,13 +312,34 @@ func verdictFacts(verdicts []verdict) []any {
 // failedShare is what share of failed requests is worth a notice of its own.
 const failedShare = 0.1
 
-func (b *bench) notices(c metrics.Counts, cold metrics.ColdReport, verdicts []verdict) []string {
+// recordNotices are those that the records alone give rise to.
+func (b *bench) recordNotices(c metrics.Counts, cold metrics.ColdReport) []string {
 	out := b.sink.odd.notices()
-	if n := choicesAsked(b.cfg.Endpoint.Extra); n > 1 {
-		out = append(out, fmt.Sprintf("n is %d: an answer's tokens are those of all its choices, and the times between them are of no one choice", n))
-	}
 	if c.OK > 0 && float64(c.Failed) >= failedShare*float64(c.Sent) {
 		out = append(out, fmt.Sprintf("%d of %d requests failed: the latencies are those of the others, and the load was not what it would be if all were served", c.Failed, c.Sent))
+	}
+	if cold.Count > 0 && cold.Count == cold.Of && !cold.Included {
+		out = append(out, "every request was cold, so there are no latencies: does the server close its connections after each answer? "+
+			"prefire.cold.metrics_with_cold in the JSON has the figures with the cold requests; --include-cold shows them here")
+	}
+	if n := b.sink.again; n.requests > 0 && b.cfg.Retries > 0 {
+		out = append(out, fmt.Sprintf("%d requests were sent again, %d times in all, after 429 or a connection that had closed; their times count from the first send", n.requests, n.sends))
+	}
+	if c.Censored > 0 {
+		where := "they are in " + b.dir.Names.Censored + " and in no metric"
+		if b.cfg.Artifacts.Level == config.LevelSummary {
+			where = "they are in no metric"
+		}
+		out = append(out, fmt.Sprintf("%d requests were cut while they ran; %s", c.Censored, where))
+	}
+	return out
+}
+
+// runNotices are those that only the running program can give.
+func (b *bench) runNotices(verdicts []verdict) []string {
+	var out []string
+	if n := choicesAsked(b.cfg.Endpoint.Extra); n > 1 {
+		out = append(out, fmt.Sprintf("n is %d: an answer's tokens are those of all its choices, and the times between them are of no one choice", n))
 	}
 	for i := range b.cfg.Phases {
 		switch ph := &b.cfg.Phases[i]; {
@@ -339,25 +360,11 @@ func (b *bench) notices(c metrics.Counts, cold metrics.ColdReport, verdicts []ve
 			out = append(out, why)
 		}
 	}
-	if cold.Count > 0 && cold.Count == cold.Of && !cold.Included {
-		out = append(out, "every request was cold, so there are no latencies: does the server close its connections after each answer? "+
-			"prefire.cold.metrics_with_cold in the JSON has the figures with the cold requests; --include-cold shows them here")
-	}
 	if n := b.health.StampFell; n > 0 {
 		out = append(out, fmt.Sprintf("%d arrival stamps lay outside their requests' own times and were replaced by the time of reading: the wall clock was set during the run", n))
 	}
-	if n := b.sink.again; n.requests > 0 && b.cfg.Retries > 0 {
-		out = append(out, fmt.Sprintf("%d requests were sent again, %d times in all, after 429 or a connection that had closed; their times count from the first send", n.requests, n.sends))
-	}
 	if b.load.api.Amended() {
 		out = append(out, "the server refused stream_options: from then on requests were sent without it, so there is no usage, and what counts tokens by the server is absent")
-	}
-	if c.Censored > 0 {
-		where := "they are in " + b.dir.Names.Censored + " and in no metric"
-		if b.cfg.Artifacts.Level == config.LevelSummary {
-			where = "they are in no metric"
-		}
-		out = append(out, fmt.Sprintf("%d requests were cut while they ran; %s", c.Censored, where))
 	}
 	return out
 }

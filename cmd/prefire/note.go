@@ -10,12 +10,15 @@ import (
 
 	"prefire/internal/config"
 	"prefire/internal/export"
+	"prefire/internal/sweep"
 	"prefire/metrics"
 )
 
 const (
 	// noteFile holds what the run's files need beside its journal, as long as that is there.
 	noteFile = ".prefire_run.json"
+	// tripsFile has the handshakes that measure the network's round trip, as they are made.
+	tripsFile = ".prefire_round_trips.jsonl"
 	// killedFolder is where a new run in the same folder puts what a run that was killed left there.
 	killedFolder = "killed"
 )
@@ -31,17 +34,53 @@ type runNote struct {
 	CLICommand string          `json:"cli_command"`
 	Title      string          `json:"title,omitempty"` // of the tables
 	Input      json.RawMessage `json:"input_config,omitempty"`
-	Prefix     string          `json:"prefix,omitempty"` // of the files' names
-	Tokenizer  string          `json:"tokenizer,omitempty"`
-	Revision   string          `json:"tokenizer_revision,omitempty"`
-	Counted    bool            `json:"answers_counted"` // by the tokenizer
-	Phases     []notedPhase    `json:"phases"`
-	Metrics    metrics.Options `json:"metrics"`
+	// Artifacts are the files that the run was asked for; RoundTrip is what its latencies are adjusted by.
+	Artifacts config.Artifacts `json:"artifacts"`
+	RoundTrip config.RoundTrip `json:"round_trip"`
+	Retries   int              `json:"retries_after_429,omitempty"`
+	Tokenizer string           `json:"tokenizer,omitempty"`
+	Revision  string           `json:"tokenizer_revision,omitempty"`
+	Counted   bool             `json:"answers_counted"` // by the tokenizer
+	Phases    []notedPhase     `json:"phases"`
+	Metrics   metrics.Options  `json:"metrics"`
 	// SLOs are Metrics' objectives, which it does not write itself.
 	SLOs []metrics.Objective `json:"slos,omitempty"`
-	// Absent are the things asked for that the journal does not hold, as people know them. Traced: the records have HTTP traces.
+	// Absent are the things asked for that the journal does not hold, as people know them.
 	Absent []string `json:"not_in_the_journal,omitempty"`
-	Traced bool     `json:"http_traces,omitempty"`
+	// Header and Hosts are what the records' HTTP traces say of the requests, where they have any.
+	Header []notedField `json:"header,omitempty"`
+	Hosts  []notedHost  `json:"hosts,omitempty"`
+	// Place is the run's in a series; nil = it stands alone.
+	Place *notedPlace `json:"series,omitempty"`
+}
+
+// notedPlace is which run of which series a run is.
+type notedPlace struct {
+	ID        string          `json:"id"`
+	Variation sweep.Variation `json:"variation"`
+	Trial     int             `json:"trial"`
+	Facts     json.RawMessage `json:"facts"` // prefire.series
+}
+
+// notedField is a field of the requests' header: fixed, or with an id of each request.
+type notedField struct {
+	Name  string  `json:"name"`
+	Value string  `json:"value,omitempty"` // of a fixed one
+	ID    idField `json:"id,omitempty"`
+}
+
+// idField says whose id a header field holds.
+type idField string
+
+const (
+	requestID idField = "request"
+	sessionID idField = "session"
+)
+
+// notedHost is what the Host field of requests to an address is.
+type notedHost struct {
+	Address string `json:"address"`
+	Host    string `json:"host"`
 }
 
 type notedPhase struct {
@@ -53,9 +92,18 @@ type notedPhase struct {
 func (b *bench) note(counted bool) runNote {
 	n := runNote{
 		Version: version(), EpochNS: b.clock.Wall(0).UnixNano(), Seed: b.load.seed, SeedSource: b.load.seedFrom, Dialect: dialect(b.cfg), Command: b.command,
-		CLICommand: b.cfg.Command, Title: title(b.load.kind), Input: value(b.cfg.Input), Prefix: b.cfg.Artifacts.Prefix, Tokenizer: b.cfg.Tokenizer,
+		CLICommand: b.cfg.Command, Title: title(b.load.kind), Input: value(b.cfg.Input), Tokenizer: b.cfg.Tokenizer,
 		Revision: b.cfg.TokenizerRevision, Counted: counted, Metrics: b.options, SLOs: b.cfg.SLOs,
-		Absent: notInJournal(b.cfg), Traced: b.cfg.Artifacts.Trace,
+		Artifacts: b.cfg.Artifacts, RoundTrip: b.cfg.RoundTrip, Retries: b.cfg.Retries,
+	}
+	if b.cfg.ServerMetrics != nil {
+		n.Absent = append(n.Absent, "the servers' own metrics")
+	}
+	if b.cfg.Artifacts.Trace {
+		n.Header, n.Hosts = b.notedHeader(), b.notedHosts()
+	}
+	if of := b.part; of != nil {
+		n.Place = &notedPlace{of.series.id, *of.variation, of.trial, value(of.facts())}
 	}
 	for i := range b.cfg.Phases {
 		n.Phases = append(n.Phases, notedPhase{b.cfg.Phases[i].Name, b.cfg.Phases[i].Kind})
@@ -63,24 +111,52 @@ func (b *bench) note(counted bool) runNote {
 	return n
 }
 
-// notInJournal names what a run was asked for and what cannot be made of its journal.
-func notInJournal(cfg *config.Config) (out []string) {
-	a := &cfg.Artifacts
-	for _, part := range []struct {
-		asked bool
-		what  string
-	}{
-		{a.Slice > 0, "slices of time (--slice-duration)"},
-		{a.Answers, "outputs.json (--export-outputs-json)"},
-		{a.Level == config.LevelRaw, "raw records that were not on disk yet (--export-level raw)"},
-		{cfg.RoundTrip.Adjusts(), "network-adjusted latencies (--network-latency-*)"},
-		{cfg.ServerMetrics != nil, "the servers' own metrics"},
-	} {
-		if part.asked {
-			out = append(out, part.what)
+// notedHeader are the fields of every request's header, without what may be secret.
+func (b *bench) notedHeader() (out []notedField) {
+	h := b.load.header
+	for _, f := range h.Fixed {
+		value := b.secrets.String(f.Value)
+		if export.SensitiveHeader(f.Name) {
+			value = export.Redacted
 		}
+		out = append(out, notedField{Name: f.Name, Value: value})
+	}
+	for _, f := range h.AppendIDs(nil, string(requestID), string(sessionID)) {
+		out = append(out, notedField{Name: f.Name, ID: idField(f.Value)})
 	}
 	return out
+}
+
+func (b *bench) notedHosts() (out []notedHost) {
+	for i := range b.load.plan.Targets {
+		t := b.load.plan.Targets[i].Wire
+		out = append(out, notedHost{t.Addr, t.Host})
+	}
+	return out
+}
+
+// requestFields are the header fields of a record's request, as load.requestFields has them.
+func (n *runNote) requestFields(r *metrics.Record) (out []metrics.HeaderField) {
+	for _, f := range n.Header {
+		switch f.ID {
+		case requestID:
+			f.Value = r.RequestID
+		case sessionID:
+			f.Value = r.CorrelationID
+		}
+		out = append(out, metrics.HeaderField{Name: f.Name, Value: f.Value})
+	}
+	return out
+}
+
+// host is the Host field of a record's request, as load.host has it; "" = not known.
+func (n *runNote) host(r *metrics.Record) string {
+	for _, h := range n.Hosts {
+		if len(n.Hosts) == 1 || h.Address == r.HTTP.Remote {
+			return h.Host
+		}
+	}
+	return ""
 }
 
 // phases are the run's, as the files name them.
@@ -123,6 +199,19 @@ func readNote(dir string) (n runNote, err error) {
 	return n, nil
 }
 
+// hiddenFiles are what recover makes a run's files from, the journal last: where it is gone, nothing else is needed.
+func hiddenFiles() []string { return []string{tripsFile, noteFile, journalFile} }
+
+// removeHidden takes away what recover would need.
+func removeHidden(dir string) error {
+	for _, name := range hiddenFiles() {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+	}
+	return nil
+}
+
 // setAside moves what a run that was killed left in dir into a folder beside it, where recover finds it, and returns the journal of the new
 // run, held as the old one was: f, where there is nothing to keep.
 func setAside(dir string, f *os.File) (*os.File, error) {
@@ -135,9 +224,11 @@ func setAside(dir string, f *os.File) (*os.File, error) {
 	}
 	aside := filepath.Join(dir, killedFolder)
 	err = os.MkdirAll(aside, 0o755)
-	for _, name := range [...]string{noteFile, journalFile} {
+	for _, name := range hiddenFiles() {
 		if err == nil {
-			err = os.Rename(filepath.Join(dir, name), filepath.Join(aside, name))
+			if err = os.Rename(filepath.Join(dir, name), filepath.Join(aside, name)); os.IsNotExist(err) {
+				err = os.RemoveAll(filepath.Join(aside, name)) // an earlier killed run's
+			}
 		}
 	}
 	if err != nil {

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -72,6 +74,8 @@ type rawFile struct {
 	out     *export.Appended
 	encoder *export.RecordEncoder
 	line    []byte
+	now     func() int64
+	flushed int64
 	err     error
 }
 
@@ -82,7 +86,12 @@ func (f *rawFile) add(fin *loadgen.Finished) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.line = f.encoder.AppendRaw(f.line[:0], &fin.Record, fin.Body, fin.Raw)
-	if _, err := f.out.Write(f.line); err != nil && f.err == nil {
+	_, err := f.out.Write(f.line)
+	if now := f.now(); err == nil && now-f.flushed > flushEvery {
+		f.flushed = now
+		err = f.out.Flush()
+	}
+	if err != nil && f.err == nil {
 		f.err = err
 	}
 }
@@ -176,6 +185,8 @@ type roundTrip struct {
 	b     *bench
 	probe *control.RoundTrips // nil = not measured now
 	trips []control.Trip
+	// kept has the trips on disk as they are made, where it could be opened: what is not in it is absent where the run is killed, and only then.
+	kept *os.File
 }
 
 // begin starts to measure, where the config asks for it.
@@ -196,7 +207,22 @@ func (n *roundTrip) begin() {
 		}
 		peers = append(peers, p)
 	}
-	n.probe = control.MeasureRoundTrips(n.b.clock, peers, n.b.cfg.RoundTrip.Interval)
+	if n.kept == nil {
+		if f, err := os.OpenFile(filepath.Join(n.b.dir.Path, tripsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err == nil {
+			n.kept = f
+		}
+	}
+	n.probe = control.MeasureRoundTrips(n.b.clock, peers, n.b.cfg.RoundTrip.Interval, n.keep)
+}
+
+// keep puts a trip on disk; one at a time.
+func (n *roundTrip) keep(t control.Trip) {
+	if n.kept == nil {
+		return
+	}
+	if line, err := n.line(&t); err == nil {
+		_, _ = n.kept.Write(line)
+	}
 }
 
 func (n *roundTrip) end() {
@@ -204,13 +230,14 @@ func (n *roundTrip) end() {
 		n.trips = append(n.trips, n.probe.Stop()...)
 		n.probe = nil
 	}
+	if n.kept != nil {
+		_ = n.kept.Close()
+		n.kept = nil
+	}
 }
 
 // mean is what latencies are adjusted by, in ns; 0 = nothing.
 func (n *roundTrip) mean() float64 {
-	if n == nil { // a run that is put together from its journal
-		return 0
-	}
 	if mean := n.b.cfg.RoundTrip.Mean; mean > 0 {
 		return float64(mean)
 	}
@@ -220,29 +247,60 @@ func (n *roundTrip) mean() float64 {
 // write writes the handshakes, one line each.
 func (n *roundTrip) write(w io.Writer) error {
 	for i := range n.trips {
-		t := &n.trips[i]
-		line := struct {
-			At      int64          `json:"timestamp_ns"`
-			URL     string         `json:"target_url"`
-			Host    string         `json:"target_host"`
-			Port    int            `json:"target_port"`
-			Kind    string         `json:"probe_type"`
-			Took    int64          `json:"rtt_ns,omitempty"`
-			Success bool           `json:"success"`
-			Error   *metrics.Error `json:"error,omitempty"`
-		}{n.b.clock.Wall(t.At).UnixNano(), t.Peer.URL, t.Peer.Host, t.Peer.Port, "tcp_connect", t.Took, t.Err == nil, nil}
-		if t.Err != nil {
-			line.Error = &metrics.Error{Type: "ConnectionError", Message: n.b.secrets.String(t.Err.Error())}
-		}
-		raw, err := json.Marshal(line)
+		line, err := n.line(&n.trips[i])
 		if err != nil {
 			return err
 		}
-		if _, err := w.Write(append(raw, '\n')); err != nil {
+		if _, err := w.Write(line); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// tripLine is a handshake in the file of the network's latency, under aiperf's names.
+type tripLine struct {
+	At      int64          `json:"timestamp_ns"`
+	URL     string         `json:"target_url"`
+	Host    string         `json:"target_host"`
+	Port    int            `json:"target_port"`
+	Kind    string         `json:"probe_type"`
+	Took    int64          `json:"rtt_ns,omitempty"`
+	Success bool           `json:"success"`
+	Error   *metrics.Error `json:"error,omitempty"`
+}
+
+func (n *roundTrip) line(t *control.Trip) ([]byte, error) {
+	line := tripLine{n.b.clock.Wall(t.At).UnixNano(), t.Peer.URL, t.Peer.Host, t.Peer.Port, "tcp_connect", t.Took, t.Err == nil, nil}
+	if t.Err != nil {
+		line.Error = &metrics.Error{Type: "ConnectionError", Message: n.b.secrets.String(t.Err.Error())}
+	}
+	raw, err := json.Marshal(line)
+	return append(raw, '\n'), err
+}
+
+// read takes the handshakes of a run that was killed. A line that is none, as a broken last one, is left out.
+func (n *roundTrip) read(in io.Reader) error {
+	lines := bufio.NewReader(in)
+	epoch := n.b.clock.Wall(0).UnixNano()
+	for {
+		raw, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var l tripLine
+		if json.Unmarshal(raw, &l) != nil || l.Success != (l.Error == nil) {
+			continue
+		}
+		t := control.Trip{At: l.At - epoch, Took: l.Took, Peer: &control.Peer{URL: l.URL, Host: l.Host, Port: l.Port}}
+		if l.Error != nil {
+			t.Err = errors.New(l.Error.Message)
+		}
+		n.trips = append(n.trips, t)
+	}
 }
 
 // facts are what is known of the network's latency; nil where nobody asked.

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -30,10 +32,9 @@ func recoverCommand(p process) *cobra.Command {
 		Use:   "recover DIR",
 		Short: "Make the files of a run that was killed",
 		Long: `recover reads the journal that a run left in its folder where it was killed (SIGKILL, a second Ctrl-C, a machine that went down), or could
-not write its files, and makes the files of the requests that had finished: summary, CSV, records, histograms, inputs.json, the screen's text. They
-are marked: is_complete is false, and prefire.recovered says what was found. Requests that were in flight are in none of them. What was asked for
-and the journal does not hold (slices, outputs.json, network-adjusted latencies, the servers' metrics) is named. HTTP traces stay in the run's own
-record lines, which are kept beside the new ones under a name of theirs.
+not write its files, and makes the files of the requests that had finished: all that the run was asked for. They are marked: is_complete is false,
+and prefire.recovered says what was found. Requests that were in flight are in none of them. What was asked for and is not there (raw records that
+were not on disk yet, the servers' metrics) is named.
 
 A last line that was broken off is left out, and so is any line that is no record; both are said. Answers are counted with the run's own tokenizer.
 The journal is removed once all its records are in the files. What a new run in the same folder found of a killed one is in its folder ` + killedFolder + `.`,
@@ -85,7 +86,7 @@ func recoverRun(p process, dir string) error {
 	if err := os.Remove(filepath.Join(dir, salvagedInputs)); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	return errors.Join(r.giveUp(), os.Remove(journal.Name()), os.Remove(filepath.Join(dir, noteFile)))
+	return errors.Join(r.giveUp(), removeHidden(dir))
 }
 
 // openKilled opens the journal in dir, which nobody writes to any more, and reads what was noted of its run.
@@ -120,19 +121,24 @@ type recovery struct {
 	note   *runNote
 	b      *bench // of the parts that a finished run has, those that are known
 	phases []loadgen.PhaseSummary
+	raw    int64 // raw records that are on disk
 }
 
 // open prepares the files. What the run had begun of inputs.json is kept under another name first.
 func (r *recovery) open(dir string) error {
 	n := r.note
-	cfg := &config.Config{Command: n.CLICommand, Tokenizer: n.Tokenizer, TokenizerRevision: n.Revision}
+	cfg := &config.Config{Command: n.CLICommand, Tokenizer: n.Tokenizer, TokenizerRevision: n.Revision, Artifacts: n.Artifacts, RoundTrip: n.RoundTrip, Retries: n.Retries}
 	for i, p := range n.Phases {
 		cfg.Phases = append(cfg.Phases, config.Phase{Name: p.Name, Kind: p.Kind})
 		r.phases[i].Phase = loadgen.Phase{Name: p.Name, Kind: p.Kind}
 	}
 	b := &bench{process: r.process, cfg: cfg, load: &load{seed: n.Seed}, clock: &realClock{epoch: time.Unix(0, n.EpochNS+1)}, options: n.Metrics,
-		dir: export.Dir{FS: export.Disk{}, Path: dir, Names: export.NewNames(n.Prefix), KeepRaw: true}}
+		dir: export.Dir{FS: export.Disk{}, Path: dir, Names: export.NewNames(n.Artifacts.Prefix), KeepRaw: true}}
 	r.b = b
+	b.trip = &roundTrip{b: b}
+	if n.Place != nil {
+		b.part = &part{series: &series{id: n.Place.ID}, variation: &n.Place.Variation, trial: n.Place.Trial}
+	}
 	var count func([]byte) int
 	if n.Counted {
 		tokens, err := openTokenizer(cfg, r.env)
@@ -148,12 +154,12 @@ func (r *recovery) open(dir string) error {
 			}
 		}
 	}
-	if n.Traced { // the new lines have none
-		if _, err := os.Stat(filepath.Join(dir, tracedRecords(b.dir.Names))); os.IsNotExist(err) {
-			if err := os.Rename(filepath.Join(dir, b.dir.Names.Records), filepath.Join(dir, tracedRecords(b.dir.Names))); err != nil && !os.IsNotExist(err) {
-				return err
-			}
-		}
+	if err := r.beside(); err != nil {
+		return err
+	}
+	level := n.Artifacts.Level
+	if level == config.LevelRaw {
+		level = config.LevelRecords // its file is the run's own
 	}
 	spill, err := os.Create(filepath.Join(dir, spillFile))
 	if err != nil {
@@ -161,14 +167,51 @@ func (r *recovery) open(dir string) error {
 	}
 	b.sink, err = openSink(sinkOptions{
 		dir: b.dir, now: newClock().Now, count: count, phases: len(n.Phases), metrics: b.options,
-		records: export.RecordOptions{Defs: b.options.Table(), Phases: n.phases(), Wall: func(at int64) int64 { return b.clock.Wall(at).UnixNano() }},
+		records: export.RecordOptions{Defs: b.options.Table(), Phases: n.phases(), Wall: func(at int64) int64 { return b.clock.Wall(at).UnixNano() },
+			Trace: n.Artifacts.Trace, Request: n.requestFields, Host: n.host},
+		slice: int64(n.Artifacts.Slice), level: level, answers: n.Artifacts.Answers,
 	}, spill)
 	return err
 }
 
-// tracedRecords is what the record lines of the killed run are called, where they have HTTP traces.
-func tracedRecords(n export.Names) string {
-	return strings.TrimSuffix(n.Records, ".jsonl") + "_with_traces.jsonl"
+// beside takes what the run left on disk beside its journal: round trips and raw records.
+func (r *recovery) beside() error {
+	dir := r.b.dir.Path
+	f, err := os.Open(filepath.Join(dir, tripsFile))
+	if err == nil {
+		err = errors.Join(r.b.trip.read(f), f.Close())
+	} else if os.IsNotExist(err) {
+		err = nil
+	}
+	if err == nil && r.note.Artifacts.Level == config.LevelRaw {
+		r.raw, err = wholeLines(filepath.Join(dir, r.b.dir.Names.Raw))
+	}
+	return err
+}
+
+// wholeLines takes a line that was broken off from the end of a file, and counts the others. A file that is not there has none.
+func wholeLines(path string) (n int64, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if os.IsNotExist(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	size, whole := int64(0), int64(0)
+	for in := bufio.NewReaderSize(f, 1<<18); ; {
+		part, err := in.ReadSlice('\n')
+		size += int64(len(part))
+		switch {
+		case err == nil:
+			n, whole = n+1, size
+		case errors.Is(err, io.EOF):
+			return n, f.Truncate(whole)
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return n, err
+		}
+	}
 }
 
 // giveUp takes away what only the recovery needs.
@@ -266,17 +309,28 @@ func (r *recovery) export(read collect.Read, inputs int64) (*export.Run, error) 
 		run.InputConfig = n.Input
 	}
 	run.Incomplete = "the run was killed; these are the requests that had finished, recovered from its journal"
+	more, err := b.outputFiles()
+	if err != nil {
+		return nil, err
+	}
 	cold, counts, client := acc.Cold(), acc.Counts(), acc.ClientReport()
 	judged := verdicts(run.Results, nil, &client)
 	recovered := export.Object{{Key: "records", Value: read.Lines}, {Key: "broken_lines", Value: read.Broken}, {Key: "last_line_broken_off", Value: read.Torn},
 		{Key: "inputs", Value: inputs}, {Key: "by_version", Value: version()}}
+	if n.Artifacts.Level == config.LevelRaw {
+		recovered = append(recovered, export.Field{Key: "raw_records", Value: r.raw})
+	}
+	var place any
+	if n.Place != nil {
+		place = n.Place.Facts
+	}
 	run.Prefire = export.Object{
 		{Key: "version", Value: n.Version}, {Key: "recovered", Value: recovered}, {Key: "seed", Value: n.Seed}, {Key: "seed_source", Value: n.SeedSource},
-		{Key: "dialect", Value: n.Dialect}, {Key: "command", Value: n.Command}, {Key: "counts", Value: value(counts)}, {Key: "cold", Value: coldFacts(cold)},
-		{Key: "statistics", Value: statisticsFacts(run)}, {Key: "client", Value: export.Object{{Key: "records", Value: value(client)}, {Key: "verdicts", Value: verdictFacts(judged)}}},
+		{Key: "series", Value: place}, {Key: "dialect", Value: n.Dialect}, {Key: "command", Value: n.Command}, {Key: "counts", Value: value(counts)}, {Key: "cold", Value: coldFacts(cold)},
+		{Key: "sent_again", Value: b.sink.again.facts()}, {Key: "round_trip", Value: b.trip.facts()}, {Key: "statistics", Value: statisticsFacts(run)}, {Key: "client", Value: export.Object{{Key: "records", Value: value(client)}, {Key: "verdicts", Value: verdictFacts(judged)}}},
 	}
-	run.Screen = export.Screen{Title: n.Title, Version: n.Version, Seed: fmt.Sprintf("%d (%s)", n.Seed, n.SeedSource), Counts: counts, Cold: cold,
-		Notices: r.notices(read), Files: b.files(run.Server, nil)}
+	run.Screen = export.Screen{Title: n.Title, ShowTrace: n.Artifacts.ShowTrace, Limits: n.Metrics.Limits, Version: n.Version, Seed: fmt.Sprintf("%d (%s)", n.Seed, n.SeedSource), Counts: counts, Cold: cold,
+		Notices: slices.Concat(r.notices(read), b.recordNotices(counts, cold), b.trip.notices(), b.sliceNotices(), lagNotice(run.Results)), Files: b.files(run.Server, more)}
 	for _, v := range judged {
 		run.Screen.Client = append(run.Screen.Client, v.Verdict)
 	}
@@ -289,8 +343,8 @@ func (r *recovery) notices(read collect.Read) []string {
 	if len(r.note.Absent) > 0 {
 		out = append(out, "not recovered: "+strings.Join(r.note.Absent, "; "))
 	}
-	if r.note.Traced {
-		out = append(out, "the HTTP traces are in the lines that the run itself had written: "+tracedRecords(r.b.dir.Names))
+	if r.note.Artifacts.Level == config.LevelRaw {
+		out = append(out, fmt.Sprintf("%d raw records were on disk when the run was killed; those of the last quarter of a second may not have been", r.raw))
 	}
 	if read.Torn {
 		out = append(out, "the journal's last line was broken off and is left out")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -195,14 +196,7 @@ func TestRecoveredFilesAreThoseOfTheRun(t *testing.T) {
 		}
 		return data
 	}
-	// The journal of a whole run is there at its end: one of its files cannot be written, for a folder has the name under which it is begun.
-	if err := os.Mkdir(filepath.Join(dir, ".profile_export.hlog.tmp"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	p := <-start(nil, nil, profileArgs(s.URL(), dir, "--concurrency", "2", "--request-count", "12", "--warmup-request-count", "3", "--random-seed", "5")...)
-	if p.code != exitFailed || !strings.Contains(p.stderr, "prefire recover "+dir+" makes the files of them") {
-		t.Fatalf("exit %d\n%s", p.code, p.stderr)
-	}
+	wholeRun(t, dir, profileArgs(s.URL(), dir, "--concurrency", "2", "--request-count", "12", "--warmup-request-count", "3", "--random-seed", "5")...)
 	journal, note := keep(journalFile), keep(noteFile)
 	want := map[string][]byte{}
 	for _, name := range []string{"profile_export.jsonl", "inputs.json"} {
@@ -271,41 +265,90 @@ func TestRecoveredFilesAreThoseOfTheRun(t *testing.T) {
 	}
 }
 
-// What was asked for and is not in the journal is named, and the lines that the run wrote with HTTP traces in them are kept.
-func TestWhatTheJournalDoesNotHoldIsNamed(t *testing.T) {
-	s := serve(t, fakellm.Options{TTFT: time.Millisecond, ITL: time.Millisecond})
-	dir := t.TempDir()
+// wholeRun makes a run whose journal is still there at its end, since one of its files cannot be written: a folder has the name under which it
+// is begun.
+func wholeRun(t *testing.T, dir string, args ...string) {
+	t.Helper()
 	blocked := filepath.Join(dir, ".profile_export.hlog.tmp")
 	if err := os.Mkdir(blocked, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p := <-start(nil, nil, profileArgs(s.URL(), dir, "--concurrency", "2", "--request-count", "6", "--export-http-trace", "--slice-duration", "1", "--export-outputs-json",
-		"--network-latency-mean", "5")...)
-	if p.code != exitFailed {
+	p := <-start(nil, nil, args...)
+	if p.code != exitFailed || !strings.Contains(p.stderr, "recover "+dir+" makes the files of them") {
 		t.Fatalf("exit %d\n%s", p.code, p.stderr)
 	}
 	if err := os.Remove(blocked); err != nil {
 		t.Fatal(err)
 	}
-	lines, err := os.ReadFile(filepath.Join(dir, "profile_export.jsonl"))
-	if err != nil || bytes.Count(lines, []byte(`"trace_data"`)) != 6 {
-		t.Fatalf("%v: %s", err, lines)
+}
+
+// onScreen is what a program printed, without boxes and line breaks.
+func onScreen(p program) string {
+	return strings.Join(strings.Fields(strings.NewReplacer("│", " ", "┃", " ").Replace(p.stdout)), " ")
+}
+
+// All that a run was asked for is there where it is recovered, as the run itself writes it.
+func TestARecoveredRunHasAllFilesThatWereAskedFor(t *testing.T) {
+	flaky, err := fakellm.ParseFault("status=500,after=8")
+	if err != nil {
+		t.Fatal(err)
 	}
-	screen := strings.Join(strings.Fields(strings.NewReplacer("│", " ").Replace(must(t, "recover", dir).stdout)), " ")
+	s := serve(t, fakellm.Options{TTFT: 2 * time.Millisecond, ITL: time.Millisecond, Faults: []fakellm.Fault{flaky}})
+	dir := t.TempDir()
+	const secret = "sk-0123456789"
+	wholeRun(t, dir, profileArgs(s.URL(), dir, "--concurrency", "2", "--request-count", "12", "--api-key", secret, "--export-http-trace", "--export-level", "raw",
+		"--slice-duration", "0.01", "--export-outputs-json", "--network-latency-automatic", "--header", "X-Own:1", "--show-trace-timing", "--goodput", "time_to_first_token:1000")...)
+	own := map[string][]byte{}
+	for _, name := range []string{"profile_export.jsonl", "profile_export_raw.jsonl", "outputs.json", "profile_export_aiperf_timeslices.json", "profile_export_aiperf_timeslices.csv",
+		"profile_export_network_latency.jsonl"} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		own[name] = data
+	}
+	if n := bytes.Count(own["profile_export.jsonl"], []byte(`"trace_data"`)); n != 12 {
+		t.Errorf("%d of 12 lines have a trace", n)
+	}
+	var whole, got map[string]json.RawMessage
+	readJSON(t, filepath.Join(dir, "profile_export_aiperf.json"), &whole)
+	note, err := os.ReadFile(filepath.Join(dir, noteFile))
+	if err != nil || bytes.Contains(note, []byte(secret)) {
+		t.Errorf("%v: the note is %s", err, note)
+	}
+	raw := filepath.Join(dir, "profile_export_raw.jsonl")
+	if err := os.WriteFile(raw, append(bytes.Clone(own["profile_export_raw.jsonl"]), `{"broken`...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	screen := onScreen(must(t, "recover", dir))
 	for _, want := range []string{
-		"not recovered: slices of time (--slice-duration); outputs.json (--export-outputs-json); network-adjusted latencies (--network-latency-*)",
-		"the HTTP traces are in the lines that the run itself had written: profile_export_with_traces.jsonl",
+		fmt.Sprintf("%d of 12 requests failed: the latencies are those of the others", readSummary(t, dir).Prefire.Counts.Failed),
+		"12 raw records were on disk when the run was killed",
+		"Raw Records", "Outputs JSON", "Timeslice JSON Export",
 	} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("%s\nwant %s", screen, want)
 		}
 	}
-	kept, err := os.ReadFile(filepath.Join(dir, "profile_export_with_traces.jsonl"))
-	if err != nil || !bytes.Equal(kept, lines) {
-		t.Errorf("%v: the lines with traces are\n%s\nwant\n%s", err, kept, lines)
+	if strings.Contains(screen, "not recovered") {
+		t.Errorf("nothing is missing, but\n%s", screen)
 	}
-	if n := len(readRecords(t, dir)); n != 6 {
-		t.Errorf("%d records, want 6", n)
+	for name, want := range own {
+		if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Equal(data, want) {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, data, want)
+		}
+	}
+	readJSON(t, filepath.Join(dir, "profile_export_aiperf.json"), &got)
+	for _, d := range metrics.Table() { // what goes over the phase's time goes by other ends of it
+		if (d.Shape == metrics.PerRecord || d.Shape == metrics.PerGap || d.Shape == metrics.Restated) && !bytes.Equal(got[d.Tag], whole[d.Tag]) {
+			t.Errorf("%s: %s, want %s", d.Tag, got[d.Tag], whole[d.Tag])
+		}
+	}
+	if _, ok := got["network_adjusted_time_to_first_token"]; !ok {
+		t.Error("there is no network-adjusted TTFT")
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".prefire*")); err != nil || len(left) > 0 {
+		t.Errorf("%q are left (%v)", left, err)
 	}
 }
 
@@ -394,6 +437,8 @@ func fill(t *testing.T, v reflect.Value) {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(t, v.Elem())
+	case reflect.Interface:
+		v.Set(reflect.ValueOf(int64(7)))
 	case reflect.Slice:
 		if v.Type() == reflect.TypeFor[json.RawMessage]() {
 			v.SetBytes([]byte(`{"a":1}`))

@@ -90,7 +90,7 @@ func claim(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("another run is writing to the artifact folder %s: choose another with --artifact-dir, or wait for its end", dir)
 	}
 	if f, err = setAside(dir, f); err == nil {
-		err = f.Truncate(0)
+		err = errors.Join(f.Truncate(0), export.Disk{}.Remove(filepath.Join(dir, tripsFile)))
 	}
 	if err != nil {
 		_ = f.Close()
@@ -147,7 +147,7 @@ func openSink(o sinkOptions, journal *os.File) (*sink, error) {
 		s.records, s.censored = nil, nil
 	}
 	if o.level == config.LevelRaw {
-		s.raw = &rawFile{out: o.dir.Append(o.dir.Names.Raw), encoder: export.NewRecordEncoder(o.records)}
+		s.raw = &rawFile{out: o.dir.Append(o.dir.Names.Raw), encoder: export.NewRecordEncoder(o.records), now: o.now}
 	}
 	if o.slice > 0 {
 		s.slices = metrics.NewSlices(o.metrics, o.slice)
@@ -262,7 +262,7 @@ func (s *sink) abandon() error {
 
 // forget takes away the journal, once all it holds is in the run's files, and what was noted of the run for it.
 func (s *sink) forget() error {
-	return errors.Join(s.journal.Close(), os.Remove(s.journal.Name()), os.Remove(filepath.Join(s.dir.Path, noteFile)))
+	return errors.Join(s.journal.Close(), removeHidden(s.dir.Path))
 }
 
 // sentAgain counts the measured requests that were sent more than once.

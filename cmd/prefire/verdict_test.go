@@ -140,7 +140,7 @@ func TestTheAdviceFitsTheReason(t *testing.T) {
 		{"both", func(s *loadgen.PhaseSummary) { s.Load.Dropped, s.Load.Lateness = dropped, late }, true, false},
 	} {
 		b := bench{cfg: &config.Config{}, sink: &sink{}, load: &load{api: new(endpoint.Endpoint)}}
-		said := strings.Join(b.notices(metrics.Counts{}, metrics.ColdReport{}, verdicts(nil, timed(c.change), &metrics.ClientReport{})), "\n")
+		said := strings.Join(b.runNotices(verdicts(nil, timed(c.change), &metrics.ClientReport{})), "\n")
 		if client, limited := strings.Contains(said, "idle cores"), strings.Contains(said, "--concurrency"); client != c.client || limited != c.limited {
 			t.Errorf("%s: %q", c.name, said)
 		}

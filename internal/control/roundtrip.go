@@ -36,15 +36,16 @@ type RoundTrips struct {
 	peers  []Peer
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	took   func(Trip)
 
 	mu    sync.Mutex
 	trips []Trip
 }
 
-// MeasureRoundTrips begins to measure, each peer once every interval. Stop ends it.
-func MeasureRoundTrips(clock wire.Clock, peers []Peer, interval time.Duration) *RoundTrips {
+// MeasureRoundTrips begins to measure, each peer once every interval, and tells took each trip, one at a time. Stop ends it.
+func MeasureRoundTrips(clock wire.Clock, peers []Peer, interval time.Duration, took func(Trip)) *RoundTrips {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &RoundTrips{clock: clock, peers: peers, cancel: cancel}
+	r := &RoundTrips{clock: clock, peers: peers, cancel: cancel, took: took}
 	for i := range r.peers {
 		r.wg.Go(func() {
 			addr := r.resolve(ctx, r.peers[i].Addr)
@@ -87,6 +88,7 @@ func (r *RoundTrips) once(ctx context.Context, p *Peer, addr string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.trips = append(r.trips, t)
+	r.took(t)
 }
 
 // Stop ends the measurement. A peer with few trips so far gets more first, within bounds.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,8 +41,12 @@ func TestRoundTrips(t *testing.T) {
 	}
 	_ = gone.Close()
 	peers := []Peer{{URL: "there", Addr: l.Addr().String()}, {URL: "gone", Addr: gone.Addr().String()}}
-	r := MeasureRoundTrips(fake.NewClock(), peers, time.Hour)
+	var told []Trip
+	r := MeasureRoundTrips(fake.NewClock(), peers, time.Hour, func(t Trip) { told = append(told, t) })
 	trips := r.Stop()
+	if !slices.Equal(told, trips) {
+		t.Errorf("told %v, want %v", told, trips)
+	}
 	last, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
