@@ -45,21 +45,38 @@ func (c *comparedPair) rows() [][]string {
 	return out
 }
 
-// reasons are why metrics are not comparable, each reason once, with the metrics it is for.
+// errors is the verdict on failed requests, which comes before all others where there is one; "" = none.
+func (c *comparedPair) errors() string {
+	for i := range c.metrics {
+		if m := &c.metrics[i]; m.Tag == "error_rate" && (m.Outcome == procedure.Better || m.Outcome == procedure.Worse) {
+			d := m.Differences[0]
+			return fmt.Sprintf("errors: %s: %.1f %% of A's requests failed and %.1f %% of B's", m.Outcome, d.A, d.B)
+		}
+	}
+	return ""
+}
+
+// reasons are why metrics are not comparable, and what is to be known of verdicts, each once, with the metrics it is for.
 func (c *comparedPair) reasons() []string {
 	var order []string
 	of := map[string][]string{}
 	for i := range c.metrics {
-		if m := &c.metrics[i]; m.Outcome == procedure.NotComparable {
-			if of[m.Why] == nil {
-				order = append(order, m.Why)
-			}
-			of[m.Why] = append(of[m.Why], m.Tag)
+		m := &c.metrics[i]
+		line := m.Note
+		if m.Outcome == procedure.NotComparable {
+			line = "not comparable: " + m.Why
 		}
+		if line == "" {
+			continue
+		}
+		if of[line] == nil {
+			order = append(order, line)
+		}
+		of[line] = append(of[line], m.Tag)
 	}
 	var out []string
-	for _, why := range order {
-		out = append(out, fmt.Sprintf("not comparable: %s (%s)", why, strings.Join(of[why], ", ")))
+	for _, line := range order {
+		out = append(out, fmt.Sprintf("%s (%s)", line, strings.Join(of[line], ", ")))
 	}
 	return out
 }
@@ -90,7 +107,11 @@ func printCompared(w io.Writer, pairs []comparedPair) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintf(w, "%s\n\n", c.title())
+		fmt.Fprintln(w, c.title())
+		if line := c.errors(); line != "" {
+			fmt.Fprintln(w, line)
+		}
+		fmt.Fprintln(w)
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, row := range c.rows() {
 			fmt.Fprintln(t, strings.Join(row, "\t"))
@@ -113,6 +134,9 @@ func printComparedMarkdown(w io.Writer, pairs []comparedPair) error {
 			b.WriteByte('\n')
 		}
 		fmt.Fprintf(&b, "### %s\n\n", c.title())
+		if line := c.errors(); line != "" {
+			fmt.Fprintf(&b, "%s\n\n", line)
+		}
 		for j, row := range c.rows() {
 			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 			if j == 0 {

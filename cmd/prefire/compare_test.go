@@ -15,12 +15,22 @@ import (
 
 // writeRun leaves the records of 400 requests with a TTFT of about so many ms in a folder, and a summary, as aiperf does.
 func writeRun(t *testing.T, dir string, seed uint64, ttft float64, concurrency int) string {
+	return writeFailingRun(t, dir, seed, ttft, concurrency, 0)
+}
+
+// writeFailingRun is writeRun with so many of its 400 requests failed.
+func writeFailingRun(t *testing.T, dir string, seed uint64, ttft float64, concurrency, failed int) string {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var b strings.Builder
 	for i := range 400 {
 		v := ttft * math.Exp(0.1*rng.NormFloat64())
 		start := 1_000_000_000 + int64(i)*10_000_000
+		if i*failed/400 != (i+1)*failed/400 {
+			fmt.Fprintf(&b, `{"metadata":{"benchmark_phase":"profiling","was_cancelled":false,"request_start_ns":%d,"request_end_ns":%d},"metrics":{},"error":{"message":"refused"}}`+"\n",
+				start, start+1e6)
+			continue
+		}
 		fmt.Fprintf(&b, `{"metadata":{"benchmark_phase":"profiling","was_cancelled":false,"request_start_ns":%d,"request_end_ns":%d},"metrics":{`+
 			`"time_to_first_token":{"value":%v,"unit":"ms"},"input_sequence_length":{"value":100,"unit":"tokens"},"output_sequence_length":{"value":10,"unit":"tokens"}},"error":null}`+"\n",
 			start, start+int64(v*1e6), v)
@@ -41,6 +51,7 @@ func TestCompareCommand(t *testing.T) {
 	dir := t.TempDir()
 	a, same := writeRun(t, filepath.Join(dir, "a"), 1, 100, 10), writeRun(t, filepath.Join(dir, "same"), 2, 100, 10)
 	slow, other := writeRun(t, filepath.Join(dir, "slow"), 3, 110, 10), writeRun(t, filepath.Join(dir, "other"), 4, 100, 20)
+	failing, refusing := writeFailingRun(t, filepath.Join(dir, "failing"), 5, 100, 10, 30), writeFailingRun(t, filepath.Join(dir, "refusing"), 6, 100, 10, 80)
 	for _, c := range []struct {
 		args []string
 		code int
@@ -55,6 +66,12 @@ func TestCompareCommand(t *testing.T) {
 		{[]string{a, slow, "--fail-on", "ttft>+30%"}, exitOK, []string{"ttft>+30%: kept"}},
 		{[]string{a, other, "--fail-on", "ttft>+5%"}, exitFailed,
 			[]string{"(A): not comparable", "not comparable: other load: concurrency 10 and concurrency 20 (time_to_first_token, ", "ttft>+5%: cannot be judged: other load"}},
+		{[]string{a, failing}, exitOK, []string{"(A): worse\nerrors: worse: 0.0 % of A's requests failed and 7.5 % of B's\n",
+			"of the requests that succeeded: 100.0 % of A's and 92.5 % of B's (time_to_first_token, "}},
+		{[]string{failing, a, "--markdown"}, exitOK, []string{"\n\nerrors: better: 7.5 % of A's requests failed and 0.0 % of B's\n\n| metric"}},
+		{[]string{a, refusing, "--fail-on", "ttft>+5%"}, exitFailed, []string{"errors: worse: 0.0 % of A's requests failed and 20.0 % of B's",
+			"ttft>+5%: cannot be judged: other share of failed requests: 0.0 % and 20.0 %"}},
+		{[]string{a, refusing, "--fail-on", "error_rate>+1%"}, exitChanged, []string{"error_rate>+1%: broken"}},
 		{[]string{a, slow, "--fail-on", "itl>+5%"}, exitFailed, []string{"itl>+5%: cannot be judged: neither run has the metric"}},
 		{[]string{dir, a}, exitFailed, []string{"no run of " + dir}},
 		{[]string{a, filepath.Join(dir, "none")}, exitFailed, []string{"none cannot be read"}},

@@ -26,6 +26,8 @@ const (
 	lengthsApart = 0.02
 	// coldApart is how far their shares of cold requests may be apart.
 	coldApart = 0.05
+	// failedApart is how far their shares of failed requests may be apart: those that succeed under a server that refuses many are its lighter load.
+	failedApart = 0.1
 	// rateBins is how many equal parts of a run its rates are compared by.
 	rateBins = 50
 )
@@ -69,6 +71,8 @@ type Compared struct {
 	Larger  bool         `json:"larger_is_better"`
 	Outcome Outcome      `json:"verdict"`
 	Why     string       `json:"reason,omitempty"` // of NotComparable
+	// Note says of which requests the verdict is, where the error rates of the runs differ.
+	Note string `json:"note,omitempty"`
 	// P is the average's, adjusted over all metrics by Holm's procedure; absent where the metric is not comparable.
 	P           *float64     `json:"p_adjusted,omitempty"`
 	Differences []Difference `json:"differences,omitempty"` // the average first
@@ -154,8 +158,19 @@ func Compare(a, b Side, o CompareOptions) []Compared {
 	}
 	out = append(out, failures)
 	holm(out)
+	if failures = out[len(out)-1]; failures.Outcome == Better || failures.Outcome == Worse {
+		rate := failures.find("avg")
+		for i := range out[:len(out)-1] {
+			if out[i].Outcome != NotComparable {
+				out[i].Note = fmt.Sprintf("of the requests that succeeded: %s of A's and %s of B's", share(1-rate.A/100), share(1-rate.B/100))
+			}
+		}
+	}
 	return out
 }
+
+// share is a share in percent, as people read it.
+func share(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
 
 // whyApart says why a metric of two runs cannot be held against each other; "" = it can.
 func whyApart(a, b *Side, input, output int) func(tag string) string {
@@ -169,7 +184,10 @@ func whyApart(a, b *Side, input, output int) func(tag string) string {
 	inputs, outputs := lengthsDiffer(a, b, input, "input"), lengthsDiffer(a, b, output, "output")
 	all = cmp.Or(all, inputs)
 	if x, y := a.coldShare(), b.coldShare(); math.Abs(x-y) > coldApart {
-		latencies = fmt.Sprintf("other cold share: %.1f %% and %.1f %%", 100*x, 100*y)
+		latencies = fmt.Sprintf("other cold share: %s and %s", share(x), share(y))
+	}
+	if x, y := a.failedShare(), b.failedShare(); math.Abs(x-y) > failedApart {
+		latencies = fmt.Sprintf("other share of failed requests: %s and %s; the latencies are those of the requests that were served", share(x), share(y))
 	}
 	unfit := func(claim string) string {
 		if slices.Contains(a.Unfit, claim) || slices.Contains(b.Unfit, claim) {
@@ -212,6 +230,23 @@ func (s *Side) coldShare() float64 {
 		}
 	}
 	return float64(n) / float64(max(1, len(s.Requests)))
+}
+
+// failures are the requests that ended, 1 for each that failed.
+func (s *Side) failures() (out []float64) {
+	for i := range s.Requests {
+		if !s.Requests[i].Censored {
+			out = append(out, indicator(s.Requests[i].Failed))
+		}
+	}
+	return out
+}
+
+func (s *Side) failedShare() float64 {
+	if failed := s.failures(); len(failed) > 0 {
+		return mean(failed)
+	}
+	return 0
 }
 
 // column is one metric of a run: its values in the order of the requests' starts, with what explains them, each nil where it does not vary.
@@ -501,26 +536,21 @@ func (r *resampler) percentile(p float64, total int) float64 {
 // compareFailures compares the shares of failed requests, in percentage points, by the worth of their batches in independent requests and with
 // one failure and one success more on each side (Agresti and Caffo 2000).
 func (c *Compared) compareFailures(a, b *Side) {
-	var share, variance [2]float64
+	var rate, variance [2]float64
 	for k, s := range [...]*Side{a, b} {
-		var failed []float64
-		for i := range s.Requests {
-			if !s.Requests[i].Censored {
-				failed = append(failed, indicator(s.Requests[i].Failed))
-			}
-		}
+		failed := s.failures()
 		if len(failed) == 0 {
 			c.Why = "no request ended"
 			return
 		}
-		share[k] = mean(failed)
-		n := worth(failed, share[k])
-		p := (share[k]*n + 1) / (n + 2)
+		rate[k] = mean(failed)
+		n := worth(failed, rate[k])
+		p := (rate[k]*n + 1) / (n + 2)
 		variance[k] = p * (1 - p) / (n + 2)
 	}
-	d, se := share[1]-share[0], math.Sqrt(variance[0]+variance[1])
+	d, se := rate[1]-rate[0], math.Sqrt(variance[0]+variance[1])
 	z := distuv.UnitNormal.Quantile(1 - CompareError/2)
-	c.Differences = []Difference{{Stat: "avg", A: 100 * share[0], B: 100 * share[1], Change: 100 * d, Low: 100 * (d - z*se), High: 100 * (d + z*se),
+	c.Differences = []Difference{{Stat: "avg", A: 100 * rate[0], B: 100 * rate[1], Change: 100 * d, Low: 100 * (d - z*se), High: 100 * (d + z*se),
 		P: 2 * distuv.UnitNormal.CDF(-math.Abs(d)/se)}}
 }
 

@@ -3,6 +3,7 @@ package procedure
 import (
 	"cmp"
 	"flag"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -153,6 +154,8 @@ func TestNotComparable(t *testing.T) {
 			[]string{"time_to_first_token", "inter_token_latency", "request_throughput", "error_rate"}, nil},
 		"other cold share": {func() Side { s := ordinary; s.cold = 0.2; return s.run(2) }, "other cold share: 0.0 % and ",
 			[]string{"time_to_first_token", "request_latency"}, []string{"request_throughput", "error_rate"}},
+		"many failures": {func() Side { s := ordinary; s.failed = 0.2; return s.run(2) }, "other share of failed requests: 0.0 % and ",
+			[]string{"time_to_first_token", "request_latency", "inter_token_latency"}, []string{"request_throughput", "error_rate"}},
 		"a client late for first tokens": {func() Side { s := ordinary.run(2); s.Unfit = []string{"TTFT"}; return s }, "not fit to claim TTFT",
 			[]string{"time_to_first_token", "prefill_throughput_per_user"}, []string{"inter_token_latency", "request_throughput"}},
 		"a client that was the limit": {func() Side { s := ordinary.run(2); s.Unfit = []string{"load"}; return s }, "did not deliver the load",
@@ -181,14 +184,14 @@ func TestNotComparable(t *testing.T) {
 // Changes have their sign and their size, percentiles too, and failures are compared in percentage points.
 func TestSizesOfDifferences(t *testing.T) {
 	a, b := ordinary, ordinary
-	b.ttft, b.itl, b.failed = 240, 8, 0.1
+	b.ttft, b.itl, b.failed = 240, 8, 0.07
 	cs := Compare(a.run(3), b.run(4), CompareOptions{Percentiles: []float64{50, 99}})
 	for tag, want := range map[string]struct {
 		outcome Outcome
 		change  float64
 	}{
 		"time_to_first_token": {Worse, 20}, "prefill_throughput_per_user": {Worse, -100. / 6}, "inter_token_latency": {Better, -20},
-		"output_token_throughput_per_user": {Better, 25}, "error_rate": {Worse, 10},
+		"output_token_throughput_per_user": {Better, 25}, "error_rate": {Worse, 7},
 	} {
 		i := slices.IndexFunc(cs, func(c Compared) bool { return c.Tag == tag })
 		c := cs[i]
@@ -203,6 +206,13 @@ func TestSizesOfDifferences(t *testing.T) {
 			if math.Abs(d.Change-want.change) > wide || d.Low > want.change || d.High < want.change || d.High-d.Low > 6*wide {
 				t.Errorf("%s %s: %.2f (%.2f to %.2f), want about %.2f", tag, d.Stat, d.Change, d.Low, d.High, want.change)
 			}
+		}
+		note := ""
+		if tag != "error_rate" {
+			note = fmt.Sprintf("of the requests that succeeded: 100.0 %% of A's and %.1f %% of B's", 100-cs[len(cs)-1].Differences[0].B)
+		}
+		if c.Note != note {
+			t.Errorf("%s: the note is %q, want %q", tag, c.Note, note)
 		}
 		if tag != "error_rate" && len(c.Differences) != 3 {
 			t.Errorf("%s has %d figures, want avg, p50, p99", tag, len(c.Differences))
