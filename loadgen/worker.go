@@ -332,7 +332,7 @@ func (w *worker) exchange() {
 		r.Attempts = attempts
 	}
 	if c.Facts.Ready != first.Ready { // its clock runs since it was sent first
-		r.Ready, r.Start, r.Cold = first.Ready, start(&first), metrics.Cold(cold)
+		r.Ready, r.Start, r.Cold, r.Waited = first.Ready, start(&first), metrics.Cold(cold), c.Facts.Ready-first.Ready
 	}
 	if unproven {
 		r.Cold |= metrics.ColdFirstInference

@@ -160,6 +160,7 @@ type Record struct {
 	Cold        Cold
 	Err         *Error
 	Attempts    int32 // how often it was sent, where that is more than once
+	Waited      int64 // ns between its first send and its last, where that came after an answer that asked for it; Start is the first one's
 	Cancelled   bool  // cut deliberately, by plan
 	CancelledAt int64
 	Censored    bool // cut by the end of the grace or by the user

@@ -61,7 +61,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		Server:    serverLines(r.Server),
 		Health:    clientLine(b.health.Client, &client, &b.used),
 		Client:    judged,
-		Notices:   slices.Concat(b.recordNotices(counts, cold), b.runNotices(verdicts), b.promptNotices(prompts), b.control.notices(), b.networkNotices(), b.trip.notices(), b.sliceNotices(), lagNotice(r.Results)),
+		Notices:   slices.Concat(b.recordNotices(r.Results, counts, cold), b.runNotices(verdicts), b.promptNotices(prompts), b.control.notices(), b.networkNotices(), b.trip.notices(), b.sliceNotices(), lagNotice(r.Results)),
 	}
 }
 
@@ -313,7 +313,7 @@ func verdictFacts(verdicts []verdict) []any {
 const failedShare = 0.1
 
 // recordNotices are those that the records alone give rise to.
-func (b *bench) recordNotices(c metrics.Counts, cold metrics.ColdReport) []string {
+func (b *bench) recordNotices(rs []metrics.Result, c metrics.Counts, cold metrics.ColdReport) []string {
 	out := b.sink.odd.notices()
 	if c.OK > 0 && float64(c.Failed) >= failedShare*float64(c.Sent) {
 		out = append(out, fmt.Sprintf("%d of %d requests failed: the latencies are those of the others, and the load was not what it would be if all were served", c.Failed, c.Sent))
@@ -322,8 +322,8 @@ func (b *bench) recordNotices(c metrics.Counts, cold metrics.ColdReport) []strin
 		out = append(out, "every request was cold, so there are no latencies: does the server close its connections after each answer? "+
 			"prefire.cold.metrics_with_cold in the JSON has the figures with the cold requests; --include-cold shows them here")
 	}
-	if n := b.sink.again; n.requests > 0 && b.cfg.Retries > 0 {
-		out = append(out, fmt.Sprintf("%d requests were sent again, %d times in all, after 429 or a connection that had closed; their times count from the first send", n.requests, n.sends))
+	if line := b.sink.again.notice(rs); line != "" && b.cfg.Retries > 0 {
+		out = append(out, line)
 	}
 	if c.Censored > 0 {
 		where := "they are in " + b.dir.Names.Censored + " and in no metric"

@@ -260,7 +260,7 @@ func (b *bench) execute() (*outcome, error) {
 		records: export.RecordOptions{Defs: b.options.Table(), Phases: b.phases(nil), Secrets: b.secrets,
 			Wall:  func(at int64) int64 { return b.clock.Wall(at).UnixNano() },
 			Trace: b.cfg.Artifacts.Trace, Request: b.load.requestFields, Host: b.load.host},
-		slice: int64(b.cfg.Artifacts.Slice), level: b.cfg.Artifacts.Level, answers: b.cfg.Artifacts.Answers,
+		slice: int64(b.cfg.Artifacts.Slice), level: b.cfg.Artifacts.Level, answers: b.cfg.Artifacts.Answers, retries: b.cfg.Retries > 0,
 		note: b.note(count != nil), hideBodies: b.cfg.Endpoint.SecretBodies(),
 	})
 	if err != nil {

@@ -169,7 +169,7 @@ func (r *recovery) open(dir string) error {
 		dir: b.dir, now: newClock().Now, count: count, phases: len(n.Phases), metrics: b.options,
 		records: export.RecordOptions{Defs: b.options.Table(), Phases: n.phases(), Wall: func(at int64) int64 { return b.clock.Wall(at).UnixNano() },
 			Trace: n.Artifacts.Trace, Request: n.requestFields, Host: n.host},
-		slice: int64(n.Artifacts.Slice), level: level, answers: n.Artifacts.Answers,
+		slice: int64(n.Artifacts.Slice), level: level, answers: n.Artifacts.Answers, retries: n.Retries > 0,
 	}, spill)
 	return err
 }
@@ -330,7 +330,7 @@ func (r *recovery) export(read collect.Read, inputs int64) (*export.Run, error) 
 		{Key: "sent_again", Value: b.sink.again.facts()}, {Key: "round_trip", Value: b.trip.facts()}, {Key: "statistics", Value: statisticsFacts(run)}, {Key: "client", Value: export.Object{{Key: "records", Value: value(client)}, {Key: "verdicts", Value: verdictFacts(judged)}}},
 	}
 	run.Screen = export.Screen{Title: n.Title, ShowTrace: n.Artifacts.ShowTrace, Limits: n.Metrics.Limits, Version: n.Version, Seed: fmt.Sprintf("%d (%s)", n.Seed, n.SeedSource), Counts: counts, Cold: cold,
-		Notices: slices.Concat(r.notices(read), b.recordNotices(counts, cold), b.trip.notices(), b.sliceNotices(), lagNotice(run.Results)), Files: b.files(run.Server, more)}
+		Notices: slices.Concat(r.notices(read), b.recordNotices(run.Results, counts, cold), b.trip.notices(), b.sliceNotices(), lagNotice(run.Results)), Files: b.files(run.Server, more)}
 	for _, v := range judged {
 		run.Screen.Client = append(run.Screen.Client, v.Verdict)
 	}

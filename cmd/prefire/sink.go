@@ -72,6 +72,7 @@ type sinkOptions struct {
 	slice      int64 // width in ns; 0 = no slices
 	level      string
 	answers    bool
+	retries    bool // what is answered 429 is sent again
 }
 
 // claim makes the run's folder and its journal, empty, and holds the journal for this run: two runs at once in one folder would take each
@@ -133,6 +134,9 @@ func openSink(o sinkOptions, journal *os.File) (*sink, error) {
 	}
 	s := &sink{dir: o.dir, now: o.now, secrets: o.secrets, hideBodies: o.hideBodies, counted: o.count != nil, server: o.metrics.ServerCounts, journal: journal, traced: o.records.Trace, encoder: export.NewRecordEncoder(o.records),
 		records: o.dir.Append(o.dir.Names.Records), censored: o.dir.Append(o.dir.Names.Censored)}
+	if o.retries {
+		s.again.watch(o.metrics)
+	}
 	for range o.phases {
 		s.byPhase = append(s.byPhase, metrics.NewAccumulator(o.metrics))
 	}
@@ -263,21 +267,4 @@ func (s *sink) abandon() error {
 // forget takes away the journal, once all it holds is in the run's files, and what was noted of the run for it.
 func (s *sink) forget() error {
 	return errors.Join(s.journal.Close(), removeHidden(s.dir.Path))
-}
-
-// sentAgain counts the measured requests that were sent more than once.
-type sentAgain struct{ requests, sends int64 }
-
-func (a *sentAgain) add(r *metrics.Record) {
-	if r.Kind == metrics.Profiling && r.Attempts > 1 {
-		a.requests++
-		a.sends += int64(r.Attempts) - 1
-	}
-}
-
-func (a sentAgain) facts() any {
-	if a.requests == 0 {
-		return nil
-	}
-	return export.Object{{Key: "requests", Value: a.requests}, {Key: "sends", Value: a.sends}}
 }

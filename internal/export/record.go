@@ -267,6 +267,9 @@ func (e *RecordEncoder) facts(dst []byte, r *metrics.Record) []byte {
 	if r.Attempts > 1 {
 		dst = number(dst, `"attempts":`, int64(r.Attempts))
 	}
+	if r.Waited > 0 {
+		dst = millis(dst, `"first_send_to_last_ms":`, r.Waited)
+	}
 	if r.Truncated {
 		dst = append(dst, `"truncated":true,`...)
 	}
