@@ -560,7 +560,9 @@ func TestPhasesFollowOneAnotherAndDrawFromStreamsOfTheirOwn(t *testing.T) {
 		ph.Requests = 2
 		r := newRig(t, steady(time.Second, 0), warm, ph)
 		var told []string
-		r.deps.OnPhase = func(i int, over bool) { told = append(told, fmt.Sprint(i, over, r.clock.Now())) }
+		r.deps.OnPhase = func(i int, over *loadgen.PhaseSummary) {
+			told = append(told, fmt.Sprint(i, over != nil, r.clock.Now()))
+		}
 		sum := r.run(t.Context())
 		if sum.Phases[1].Start != sum.Phases[0].End || sum.Phases[0].End-sum.Phases[0].Start != 2*sec {
 			t.Errorf("warm-up ended at %d, profiling began at %d", sum.Phases[0].End, sum.Phases[1].Start)

@@ -53,7 +53,7 @@ type phase struct {
 
 // begin starts a phase.
 func (r *run) begin(ctx context.Context, index int) *phase {
-	r.tell(index, false)
+	r.tell(index, nil)
 	ph := &phase{run: r, Phase: r.plan.Phases[index], index: index, turnstile: make(chan struct{}, 1)}
 	ph.stream = Stream{Kind: ph.Kind, Phase: index}
 	ph.issue, ph.end = context.WithCancel(ctx)

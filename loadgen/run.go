@@ -26,8 +26,9 @@ type Deps struct {
 	Stop <-chan struct{}
 	// Before, where it is not nil, is called before a phase. Its error ends the run without that phase; after the user's stop it is none.
 	Before func(ctx context.Context, phase int) error
-	// OnPhase, where it is not nil, is told right before a phase begins and after its last request has returned.
-	OnPhase func(phase int, over bool)
+	// OnPhase, where it is not nil, is told right before a phase begins (over is nil) and after its last request has returned. What over
+	// points to stays as it is.
+	OnPhase func(phase int, over *PhaseSummary)
 }
 
 // Summary is what the engine itself knows of a run.
@@ -101,7 +102,7 @@ func (r *run) phases(ctx context.Context, sum *Summary) error {
 		finish := func() {
 			*s, errs[i] = ph.finish()
 			s.Stopped = stopped(r.Stop) || ctx.Err() != nil
-			r.tell(i, true)
+			r.tell(i, s)
 		}
 		if i+1 < len(r.plan.Phases) && r.plan.Phases[i+1].Seamless {
 			over.Go(finish)
@@ -121,7 +122,7 @@ func (r *run) phases(ctx context.Context, sum *Summary) error {
 }
 
 // tell tells of a phase's begin or end, of one at a time.
-func (r *run) tell(phase int, over bool) {
+func (r *run) tell(phase int, over *PhaseSummary) {
 	if r.OnPhase != nil {
 		r.telling.Lock()
 		defer r.telling.Unlock()

@@ -318,7 +318,7 @@ func TestAFreezeShowsInTheLatencyFromTheIntendedTime(t *testing.T) {
 				}
 				return steady(time.Duration(latency), 0)(i, call)
 			}, c.phase)
-			r.deps.OnPhase = func(int, bool) { start.CompareAndSwap(0, r.clock.Now()) }
+			r.deps.OnPhase = func(int, *loadgen.PhaseSummary) { start.CompareAndSwap(0, r.clock.Now()) }
 			r.plan.Prewarm = loadgen.Prewarm{On: true, MaxTokens: 8} // without, the first inference is cold, and the sets have one value less
 			r.deps.Source = &delayed{&numbered{limit: n}, func(s *loadgen.Session) {
 				s.Turns[0].At, s.Turns[0].Timed = time.Duration(s.Index)*20*time.Millisecond, true
@@ -552,7 +552,7 @@ func TestASeamlessPhaseBeginsWithTheEndOfSending(t *testing.T) {
 			b.Name, b.Requests, b.Seamless = "b", 8, seamless
 			r := newRig(t, steady(time.Second, 0), a, b)
 			var told []string
-			r.deps.OnPhase = func(i int, over bool) { told = append(told, fmt.Sprint(i, " ", over)) }
+			r.deps.OnPhase = func(i int, over *loadgen.PhaseSummary) { told = append(told, fmt.Sprint(i, " ", over != nil)) }
 			sum := r.run(t.Context())
 			x, y := sum.Phases[0], sum.Phases[1]
 			begin, order := 3*sec, "0 false 0 true 1 false 1 true"

@@ -50,6 +50,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 	}
 	r.Screen = export.Screen{
 		Title:     title(b.load.kind),
+		LogFile:   b.log.path,
 		Version:   version(),
 		ShowTrace: b.cfg.Artifacts.ShowTrace,
 		Limits:    b.options.Limits,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,6 +149,7 @@ type bench struct {
 	ui      string // as the user asked for it; "" = not asked
 	command string // one that can be run again, secrets redacted
 	view    *view
+	log     *courseLog
 	typed   chan os.Signal // Ctrl-C as a key of the dashboard
 	live    *liveMetrics
 	state   func() wire.Health // the transport's, now
@@ -183,7 +185,12 @@ func benchmark(p process, cfg *config.Config, command string) (*outcome, error) 
 // benchmarkPart is benchmark for one run of a series.
 func benchmarkPart(p process, cfg *config.Config, command string, of *part) (*outcome, error) {
 	p.hideSecrets(cfg.Secrets()...)
-	of.say(p, cfg.Notices)
+	say := func(notices []string) {
+		if export.LogLevel(cfg.LogLevel) <= export.Notice {
+			of.say(p, notices)
+		}
+	}
+	say(cfg.Notices)
 	live, err := listenLive(cfg.LiveMetrics, len(cfg.Phases))
 	if err != nil {
 		return nil, err
@@ -197,7 +204,7 @@ func benchmarkPart(p process, cfg *config.Config, command string, of *part) (*ou
 	if live != nil {
 		fmt.Fprintf(p.stderr, "%s: live metrics at %s\n", p.name(), live.url())
 	}
-	of.say(p, l.notices)
+	say(l.notices)
 	ui, shown := cfg.UI, cfg.UI
 	if shown == "" {
 		shown = "none"
@@ -215,7 +222,7 @@ func benchmarkPart(p process, cfg *config.Config, command string, of *part) (*ou
 	}
 	cfg.Settle(dir, shown)
 	b := &bench{process: p, cfg: cfg, load: l, clock: newClock(), prog: new(loadgen.Progress), ui: ui,
-		command: command, part: of, typed: make(chan os.Signal, 2), live: live,
+		command: command, part: of, log: noLog(), typed: make(chan os.Signal, 2), live: live,
 		dir: export.Dir{FS: export.Disk{}, Path: cfg.Artifacts.Dir, Names: export.NewNames(cfg.Artifacts.Prefix)}}
 	b.secrets = export.NewRedactor(cfg.Secrets()...)
 	b.trip = &roundTrip{b: b}
@@ -245,7 +252,8 @@ func benchmarkPart(p process, cfg *config.Config, command string, of *part) (*ou
 	return out, nil
 }
 
-func (b *bench) execute() (*outcome, error) {
+// execute runs the load and writes the files of what came of it.
+func (b *bench) execute() (out *outcome, err error) {
 	count := b.load.tokens.Count
 	if b.cfg.Endpoint.ServerCounts || b.load.server != nil || b.options.NoTokens {
 		count = nil
@@ -266,10 +274,20 @@ func (b *bench) execute() (*outcome, error) {
 	if err != nil {
 		return nil, errors.Join(err, transport.Close(context.Background()))
 	}
+	if b.log, err = openLog(b.dir.Path, export.LogLevel(b.cfg.LogLevel), b.secrets); err != nil {
+		return nil, errors.Join(err, b.sink.close(), b.sink.abandon(), transport.Close(context.Background()))
+	}
+	defer b.log.close()
+	defer func() { b.log.end(out, err) }()
+	b.log.begin(b)
+	if b.log.Enabled(context.Background(), slog.LevelDebug) {
+		b.sink.tell = func(r *metrics.Record) { b.log.request(r, b.clock.Wall) }
+	}
 	b.state = transport.Health
 	b.view = newView(&view{phases: b.cfg.Phases, prog: b.prog, now: b.clock.Now, out: b.stderr, line: b.cfg.StatsInterval, prefix: b.name() + ": ",
 		live:   func(phase int) metrics.Live { return b.sink.byPhase[phase].Live() },
-		screen: b.screen(), keys: b.interrupt, environ: b.environ}, b.ui, b.cfg.Verbose > 0)
+		screen: b.screen(), keys: b.interrupt, environ: b.environ, heard: func(text string) { b.log.at(slog.LevelInfo, "%s", text) }},
+		b.ui, export.LogLevel(b.cfg.LogLevel) <= slog.LevelDebug)
 	b.control = newControls(b)
 	b.live.serve(b.liveRun)
 	b.servers = newServers(b)
@@ -316,6 +334,7 @@ func (b *bench) execute() (*outcome, error) {
 		return out, nil
 	}
 	if closed != nil {
+		b.log.at(slog.LevelWarn, "connections were still open at the end: %v", closed)
 		fmt.Fprintf(b.stderr, "%s: connections were still open at the end: %v\n", b.name(), closed)
 	}
 	return out, b.sink.forget()
@@ -342,7 +361,12 @@ func (b *bench) transport() (wire.Transport, error) {
 }
 
 // onPhase is told when a phase begins and when it is over.
-func (b *bench) onPhase(i int, over bool) {
+func (b *bench) onPhase(i int, sum *loadgen.PhaseSummary) {
+	over := sum != nil
+	if i == 0 && !over {
+		b.log.at(slog.LevelInfo, "warm after %.1f s; the clock starts", float64(b.clock.Now())/1e9)
+	}
+	b.log.phase(&namedPhases(b.cfg.Phases)[i], &b.load.plan.Phases[i], sum)
 	b.live.phase(i, over)
 	b.view.stage(i, over)
 	if over {

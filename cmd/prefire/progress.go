@@ -31,9 +31,10 @@ type view struct {
 	prog   *loadgen.Progress
 	live   func(phase int) metrics.Live
 	now    func() int64
-	out    io.Writer // stderr
-	prefix string    // of a plain line
-	told   bool      // each stage's end is told in a line
+	out    io.Writer    // stderr
+	prefix string       // of a plain line
+	told   bool         // each stage's end is told in a line
+	heard  func(string) // is told all that is said; nil = nobody
 	// line is the time between plain lines; 0 = none are printed, nil = plainLine.
 	line *time.Duration
 
@@ -156,6 +157,9 @@ func (v *view) abort() {
 
 // say writes a line, above the bar where there is one.
 func (v *view) say(text string) {
+	if v.heard != nil {
+		v.heard(text)
+	}
 	line := v.prefix + text + "\n"
 	if v.dash != nil {
 		v.mu.Lock()

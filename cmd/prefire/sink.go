@@ -52,8 +52,9 @@ type sink struct {
 	slices   *metrics.Slices // nil = none
 	answers  *answersFile    // nil = none
 
-	raw    *rawFile // nil = none
-	traced bool     // records hold the exchange
+	raw    *rawFile              // nil = none
+	traced bool                  // records hold the exchange
+	tell   func(*metrics.Record) // is told of each record; nil = nobody
 	// misjudged are the answers whose first chunk cannot hold as many tokens as the server said.
 	misjudged int64
 }
@@ -215,6 +216,9 @@ func (s *sink) emit(r *metrics.Record) error {
 	s.serverCounts(r)
 	if _, ok := r.FirstChunk(); !ok && r.Valid() {
 		s.misjudged++
+	}
+	if s.tell != nil {
+		s.tell(r)
 	}
 	s.byPhase[r.Phase].Add(r)
 	if s.slices != nil && r.Kind == metrics.Profiling {

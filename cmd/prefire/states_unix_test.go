@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"prefire/internal/export"
 	"prefire/internal/fakellm"
 )
 
-// A signal ends the waiting for a server, and nothing is left that looks like a result.
+// A signal ends the waiting for a server, and nothing is left that looks like a result: only the log, which says why.
 func TestASignalEndsTheWaitingForTheModel(t *testing.T) {
 	for signal, want := range map[os.Signal]int{os.Interrupt: exitFailed, syscall.SIGTERM: exitTerminated} {
 		s := serve(t, fakellm.Options{TTFT: time.Hour}) // the model that is waited for never answers
@@ -30,8 +31,12 @@ func TestASignalEndsTheWaitingForTheModel(t *testing.T) {
 		if p.code != want || !strings.Contains(p.stderr, "stopped before the first request was sent") {
 			t.Errorf("%v: exit %d, want %d\n%s", signal, p.code, want, p.stderr)
 		}
-		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-			t.Errorf("%v: the folder holds %v (%v), want nothing", signal, left, err)
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != export.LogFolder {
+			t.Errorf("%v: the folder holds %v (%v), want the log's folder", signal, left, err)
+		}
+		log, err := os.ReadFile(filepath.Join(dir, export.LogFolder, export.LogFile))
+		if why := " - ERROR - "; err != nil || !strings.Contains(string(log), why) {
+			t.Errorf("%v: the log says (%v)\n%s", signal, err, log)
 		}
 	}
 }

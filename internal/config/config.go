@@ -39,7 +39,7 @@ type Config struct {
 	ServerMetrics *ServerMetrics
 	Seed          *uint64 // nil = drawn from the system
 	UI            string  // dashboard | simple | none | "" = not given: the caller decides by its terminal, and tells Settle
-	Verbose       int     // 0, 1 = -v, 2 = -vv
+	LogLevel      string  // one of LogLevels
 	// StatsInterval is the time between lines of progress where there is no terminal: 0 = none are printed, nil = the display's own.
 	StatsInterval *time.Duration
 

@@ -154,6 +154,9 @@ func (d *decoder) benchmark(n *node) *draft {
 			out.interval = r.number(v, where, between(0, maxStatsInterval))
 		}
 	}
+	if v, where, ok := s.value("logging"); ok {
+		out.level = d.section(v, where, loggingKeys()).choice("level", LogLevels(), nil)
+	}
 	d.serverMetrics(s, &out.server)
 	// The accepted forms of it say that it is off, or that it is as where the section is not written.
 	for _, e := range n.entries {

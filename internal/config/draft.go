@@ -44,7 +44,8 @@ type draft struct {
 	seed      opt[int64] // of the envelope or the flag
 	ui        opt[string]
 	interval  opt[float64] // of the lines of progress, in s
-	verbose   int
+	level     opt[string]  // of the log
+	verbose   bool         // a flag asks for more, and so for plain lines of progress
 	noGPU     bool
 	noStop    bool // none was given
 	server    serverDraft

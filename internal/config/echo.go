@@ -36,12 +36,8 @@ func (d *draft) echo(c *Config) Map {
 	if runtime = put(runtime, "stats_interval", d.interval); len(runtime) > 0 {
 		m = append(m, KeyValue{"runtime", runtime})
 	}
-	if d.verbose > 0 {
-		level := "DEBUG"
-		if d.verbose > 1 {
-			level = "TRACE"
-		}
-		m = append(m, KeyValue{"logging", Map{{"level", level}}})
+	if d.level.ok {
+		m = append(m, KeyValue{"logging", Map{{"level", d.level.v}}})
 	}
 	return m
 }

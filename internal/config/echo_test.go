@@ -37,7 +37,7 @@ func TestEchoIsAiperfs(t *testing.T) {
 	for _, tt := range cases {
 		c := mustParse(t, tt.YAML, tt.Flags...)
 		ui := c.UI
-		if !slices.Contains(tt.Flags, "--ui") && c.Verbose == 0 {
+		if !slices.Contains(tt.Flags, "--ui") && c.LogLevel == "INFO" {
 			ui = "none" // as aiperf decides without a terminal, over a file too
 		}
 		c.Settle(c.Artifacts.Dir, ui)

@@ -40,7 +40,7 @@ func TestLongContextFileAsWritten(t *testing.T) {
 		Phases: []Phase{{
 			Name: "prefill_stress", Kind: metrics.Profiling, Concurrency: 10, Duration: 5 * time.Minute, Grace: 30 * time.Second, Load: closedLoad(),
 		}},
-		Tokenizer: "builtin", UI: "none", Client: "auto", Prewarm: true, StreamsPerConn: 16,
+		Tokenizer: "builtin", UI: "none", LogLevel: "INFO", Client: "auto", Prewarm: true, StreamsPerConn: 16,
 		Artifacts: Artifacts{Dir: "results/longcontext/vllm_REPLACE-MODEL-NAME/isl1024"},
 		Notices: []string{
 			"longcontext.yaml is read in the older config dialect, because datasets is a mapping in line 10; sessions are concurrent " +
@@ -164,7 +164,7 @@ benchmark:
 			{Name: "profiling", Concurrency: 4, Duration: 2 * time.Hour, Grace: Infinite, Load: closedLoad()},
 		},
 		Tokenizer: "builtin", TokenizerRevision: "v2", Artifacts: Artifacts{Dir: "out", Prefix: "run"}, Seed: &seed, UI: "simple",
-		Client: "auto", Prewarm: true, StreamsPerConn: 16,
+		LogLevel: "INFO", Client: "auto", Prewarm: true, StreamsPerConn: 16,
 		Notices: []string{
 			"run.yaml:24:44: benchmark.tokenizer.trust_remote_code has no effect: prefire runs no code of a tokenizer.",
 			"run.yaml:25:25: benchmark.runtime.workers has no effect: prefire runs its load in one process and has no workers.",
@@ -503,7 +503,7 @@ func TestBadFiles(t *testing.T) {
 			"run.yaml:3:31: benchmark.modle: Extra " +
 				"inputs are not permitted: unknown key 'modle' (did you mean 'model'?). Allowed here: models, model, endpoint, datasets, " +
 				"dataset, phases, warmup, " +
-				"profiling, artifacts, slos, tokenizer, network_latency, runtime, server_metrics."},
+				"profiling, artifacts, slos, tokenizer, network_latency, runtime, logging, server_metrics."},
 		{"a section at both levels", "model: x\n" + minimal(ok), "run.yaml:1:1: benchmark.model: Extra inputs are not permitted: the " +
 			"key is given twice, as " +
 			"model in line 4."},

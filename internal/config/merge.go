@@ -113,11 +113,11 @@ func (all *flags) apply(d *draft) error {
 	if err := all.serverMetrics(&d.server); err != nil {
 		return err
 	}
-	if all.truth("verbose").v {
-		d.verbose = 1
-	}
-	if all.truth("extra_verbose").v {
-		d.verbose = 2
+	replace(&d.level, all.choice("log_level"))
+	for _, more := range [...]struct{ flag, level string }{{"verbose", "DEBUG"}, {"extra_verbose", "TRACE"}} {
+		if o := all.truth(more.flag); o.v {
+			d.level, d.verbose = given(more.level, o.from), true
+		}
 	}
 	if d.file == "" {
 		if err := all.newProfiling(d); err != nil {

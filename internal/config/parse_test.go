@@ -23,7 +23,7 @@ func base() Config {
 		Dataset:   Dataset{Name: "main", Input: Length{Mean: 550}},
 		Phases:    []Phase{{Name: "profiling", Concurrency: 1, Requests: 5, Grace: Infinite, Load: closedLoad()}},
 		Tokenizer: "m", Artifacts: Artifacts{Dir: "artifacts/m-openai-chat-concurrency1"},
-		Client: "auto", Prewarm: true, StreamsPerConn: 16,
+		LogLevel: "INFO", Client: "auto", Prewarm: true, StreamsPerConn: 16,
 	}
 }
 
@@ -43,7 +43,7 @@ func TestArguments(t *testing.T) {
 		{"short flags", "-u|a:1|-HX:y|-v", func(c *Config) {
 			c.Endpoint.URLs = []string{"http://a:1"}
 			c.Endpoint.Headers = []KeyValue{{"X", "y"}}
-			c.Verbose, c.UI = 1, "simple"
+			c.LogLevel, c.UI = "DEBUG", "simple"
 		}},
 		{"-uX", "-uhttps://h", func(c *Config) { c.Endpoint.URLs = []string{"https://h"} }},
 		{"_ for -", "--artifact_dir|out", func(c *Config) { c.Artifacts.Dir = "out" }},
@@ -58,7 +58,8 @@ func TestArguments(t *testing.T) {
 		{"case-blind choices", "--ui|NONE|--endpoint-type|Chat", func(c *Config) { c.UI = "none" }},
 		{"an interval of lines", "--stats-interval|2.5", func(c *Config) { every := 2500 * time.Millisecond; c.StatsInterval = &every }},
 		{"no lines", "--stats_interval=0", func(c *Config) { c.StatsInterval = new(time.Duration) }},
-		{"-vv", "-vv|--ui|none", func(c *Config) { c.Verbose, c.UI = 2, "simple" }},
+		{"-vv", "-v|-vv|--log-level|error|--ui|none", func(c *Config) { c.LogLevel, c.UI = "TRACE", "simple" }},
+		{"a log's level", "--log-level|warning", func(c *Config) { c.LogLevel = "WARNING" }},
 		{"one item of a list is a scalar", "--concurrency|4,", func(c *Config) {
 			c.Phases[0].Concurrency, c.Artifacts.Dir = 4, "artifacts/m-openai-chat-concurrency4"
 		}},

@@ -26,7 +26,7 @@ func (d *draft) resolve() (*Config, error) {
 	r := &decoder{file: d.file, dialect: d.dialect, notices: d.notices}
 	c := &Config{
 		Dialect: d.dialect, File: d.file, DefaultStop: d.noStop,
-		UI: d.ui.v, Verbose: d.verbose,
+		UI: d.ui.v, LogLevel: d.level.or("INFO"),
 		Client: d.client.or("auto"), Prewarm: d.prewarm.or(true), IncludeCold: d.includeCold.v, Report: d.report.v, LiveMetrics: d.liveMetrics.v,
 		StreamsPerConn: int(min(d.streamsPerConn.or(defaultStreams), 1<<31-1)),
 		Retries:        int(d.retries.or(0)),
@@ -38,7 +38,7 @@ func (d *draft) resolve() (*Config, error) {
 	c.Dataset = r.resolveDataset(d)
 	c.Phases = r.resolvePhases(d)
 	c.Seed = r.resolveSeed(d)
-	if d.verbose > 0 {
+	if d.verbose {
 		c.UI = "simple"
 	}
 	if d.interval.ok {

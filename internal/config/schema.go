@@ -9,6 +9,11 @@ import (
 // choicesUI are the kinds of progress display.
 func choicesUI() []string { return []string{"dashboard", "none", "simple"} }
 
+// LogLevels are what a log may be kept at, from all to little.
+func LogLevels() []string {
+	return []string{"TRACE", "DEBUG", "INFO", "NOTICE", "WARNING", "SUCCESS", "ERROR", "CRITICAL"}
+}
+
 func off() []string { return []string{"false"} }
 
 // solid reports whether a key must have a value where it is written at all: aiperf refuses null there. A null elsewhere is as if the key were
@@ -82,8 +87,7 @@ func bodyKeys() []string {
 func benchmarkKeys() keys {
 	return keys{
 		known: []string{"models", "model", "endpoint", "datasets", "dataset", "phases", "warmup", "profiling", "artifacts", "slos", "tokenizer",
-			"network_latency", "runtime", "server_metrics"},
-		idle: map[string]string{"logging": "this version of prefire writes no log file"},
+			"network_latency", "runtime", "logging", "server_metrics"},
 		later: map[string][]string{
 			"gpu_telemetry": {"disabled", "enabled"}, "otel": nil,
 			"mlflow": nil, "wandb": nil, "metrics": nil, "accuracy": nil, "scenario": nil, "unsafe_override": off(),
@@ -217,6 +221,8 @@ func tokenizerKeys() keys {
 		idle:  map[string]string{"trust_remote_code": "prefire runs no code of a tokenizer"},
 	}
 }
+
+func loggingKeys() keys { return keys{known: []string{"level"}} }
 
 func runtimeKeys() keys {
 	const workers = "prefire runs its load in one process and has no workers"

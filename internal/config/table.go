@@ -199,10 +199,13 @@ func supportedFlags() []Flag {
 			Group: gOSL, Kind: Number, Bound: atLeast(0), Sweep: true, Default: "0", Help: "Standard deviation of the output tokens; " +
 				"needs --osl."},
 
+		{Field: "log_level", Names: []string{"--log-level"}, Group: gService, Kind: Enum, Choices: LogLevels(), Default: "INFO",
+			Help: "What logs/aiperf.log in the result folder holds: TRACE each request, DEBUG each failed one and the whole config, INFO the course of the run, " +
+				"NOTICE its phases and notices, WARNING and above what went wrong. From WARNING on notices are kept off stderr too."},
 		{Field: "verbose", Names: []string{"--verbose", "-v"}, Group: gService, Kind: Bool, Default: "false",
-			Help: "Say more on stderr; the progress display becomes --ui simple."},
+			Help: "--log-level DEBUG, each phase's end on stderr, and --ui simple."},
 		{Field: "extra_verbose", Names: []string{"--extra-verbose", "-vv"}, Group: gService, Kind: Bool, Default: "false",
-			Help: "Say still more on stderr; the progress display becomes --ui simple."},
+			Help: "--log-level TRACE, each phase's end on stderr, and --ui simple."},
 		{Field: "stats_interval", Names: []string{"--stats-interval"}, Group: gService, Kind: Duration, Bound: between(0, maxStatsInterval),
 			Help: "Seconds between the lines of --ui simple where the output is no terminal; 0: no such lines. Not given: 5. A bar and a dashboard show " +
 				"the run all the time."},

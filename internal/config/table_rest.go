@@ -146,7 +146,6 @@ func aiperfRest() []Flag {
 		refused("accuracy_grader", gAccuracy, neverAccuracy, "--accuracy-grader"),
 		refused("accuracy_system_prompt", gAccuracy, neverAccuracy, "--accuracy-system-prompt"),
 		refused("accuracy_verbose", gAccuracy, neverAccuracy, "--accuracy-verbose").boolean(),
-		idle("log_level", gService, "this version of prefire writes no log file", "--log-level"),
 		idle("record_processor_service_count", gService, "prefire has no record processor services",
 			"--record-processor-service-count", "--record-processors"),
 		refused("api_port", gService, neverAPI, "--api-port"),

@@ -38,8 +38,6 @@ func allowances() []allowed {
 		{line: 23, path: "wire/beside the load/POST *", only: prefire},
 		{line: 27, path: "wire/header/order"},
 		{line: 28, path: "wire/header/User-Agent"},
-		{line: 39, path: "file/logs/aiperf.log", only: aiperf},
-		{line: 39, path: "footer/Log File", only: aiperf},
 	}
 	list = append(list,
 		allowed{line: 25, path: "records/warmup/metadata/conversation_id", scenario: "warm-up"},
@@ -47,7 +45,6 @@ func allowances() []allowed {
 		allowed{line: 25, path: "inputs/session_id", scenario: "rates, warm-up with one"})
 	for _, s := range []string{"sweep", "repeats", "sweep with repeats"} {
 		list = append(list,
-			allowed{line: 39, path: "file/*/logs/aiperf.log", only: aiperf, scenario: s},
 			allowed{line: 68, path: "file/*/run_config.json", only: aiperf, scenario: s},
 			allowed{line: 68, path: "json:*/input_config/*", only: aiperf, scenario: s})
 	}
