@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"prefire/internal/config"
 	"prefire/internal/config/templates"
+	"prefire/internal/endpoint"
+	"prefire/metrics"
 )
 
 // exitUsage is the exit code of aiperf's config commands for what cannot be asked of them.
@@ -64,6 +67,15 @@ func validateConfig(p process, path string) error {
 	}
 	for _, n := range v.Notices {
 		fmt.Fprintf(p.stderr, "Note: %s\n", n)
+	}
+	for _, cfg := range v.Configs {
+		// Whether a file has a schedule is not known before it is read.
+		kind := endpoint.Type(cfg.Endpoint.Type)
+		o := metrics.Options{Streaming: cfg.Endpoint.Streaming, NoTokens: !kind.HasTokens(), ServerCounts: cfg.Endpoint.ServerCounts,
+			Scheduled: true, OpenLoop: true, Network: cfg.RoundTrip.Adjusts()}
+		if err := applicable(cfg, o.Table()); err != nil && !slices.Contains(v.Warnings, err.Error()) {
+			v.Warnings = append(v.Warnings, err.Error())
+		}
 	}
 	for _, w := range v.Warnings {
 		fmt.Fprintf(p.stderr, "Warning: %s\n", w)

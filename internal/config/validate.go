@@ -4,8 +4,9 @@ import "strings"
 
 // Verdict is what is to be said of a config file that can be run.
 type Verdict struct {
-	Warnings []string // what makes a run fail or measure less than it says
-	Notices  []string // as a run with the file prints them
+	Warnings []string  // what makes a run fail or measure less than it says
+	Notices  []string  // as a run with the file prints them
+	Configs  []*Config // one for each run
 }
 
 // Validate reads a config file as the profile command does, without any flag. Its error is an *Error that says all that is wrong.
@@ -16,6 +17,7 @@ func Validate(path string, env func(string) (string, bool), read func(string) ([
 	}
 	v := &Verdict{Warnings: x.warnings}
 	for i := range p.Steps {
+		v.Configs = append(v.Configs, p.Steps[i].Config)
 		v.Notices = append(v.Notices, p.Steps[i].Config.Notices...)
 	}
 	return v, nil
