@@ -87,9 +87,7 @@ func TestWhatCannotBeDoneBesideTheLoadEndsTheRun(t *testing.T) {
 		if p.code != exitFailed || !strings.Contains(p.stderr, tt.want) {
 			t.Errorf("%s: exit %d, want %d and %s\n%s", tt.flag, p.code, exitFailed, tt.want, p.stderr)
 		}
-		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-			t.Errorf("%s: the folder holds %v (%v), want nothing", tt.flag, left, err)
-		}
+		onlyTheLog(t, dir, tt.want)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"prefire/internal/export"
 	"prefire/internal/fakellm"
 )
 
@@ -51,5 +52,17 @@ func TestABrokenPipeOnTheScreenIsNoFailure(t *testing.T) {
 		env: func(string) (string, bool) { return "", false }})
 	if sum := readSummary(t, dir); code != exitOK || sum.Prefire.Counts.OK != 3 {
 		t.Errorf("exit %d, %+v\n%s", code, sum.Prefire.Counts, stderr.String())
+	}
+}
+
+// onlyTheLog checks that a run that measured nothing has left nothing in its folder that looks like a result: only the log, which says why.
+func onlyTheLog(t *testing.T, dir, why string) {
+	t.Helper()
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != export.LogFolder {
+		t.Errorf("the folder holds %v (%v), want the log's folder", left, err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, export.LogFolder, export.LogFile))
+	if err != nil || !strings.Contains(string(text), " - ERROR - "+why) {
+		t.Errorf("the log (%v) does not say %q:\n%s", err, why, text)
 	}
 }

@@ -17,7 +17,7 @@ import (
 func (l *load) promptOptions(cfg *config.Config) dataset.Options {
 	ds := &cfg.Dataset
 	o := dataset.Options{
-		Seed: l.seed, RandomIDs: !l.seedGave, Tokenizer: l.tokens, Entries: ds.Entries, Repeat: ds.Repeat,
+		Seed: l.seed, RandomIDs: !l.seedGave, Tokenizer: l.tokens, Entries: ds.Entries, Sampling: dataset.Sampling(ds.Sampling), Repeat: ds.Repeat,
 		Input: lengthOf(ds.Input), Output: lengthOf(ds.Output), Template: ds.Template,
 		Corpus: corpus(ds.Corpus),
 		Batch:  ds.Batch, System: ds.System, SharedSystem: ds.SharedSystem, UserContext: ds.UserContext,

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"prefire/internal/export"
 	"prefire/internal/fakellm"
 )
 
@@ -31,13 +30,7 @@ func TestASignalEndsTheWaitingForTheModel(t *testing.T) {
 		if p.code != want || !strings.Contains(p.stderr, "stopped before the first request was sent") {
 			t.Errorf("%v: exit %d, want %d\n%s", signal, p.code, want, p.stderr)
 		}
-		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != export.LogFolder {
-			t.Errorf("%v: the folder holds %v (%v), want the log's folder", signal, left, err)
-		}
-		log, err := os.ReadFile(filepath.Join(dir, export.LogFolder, export.LogFile))
-		if why := " - ERROR - "; err != nil || !strings.Contains(string(log), why) {
-			t.Errorf("%v: the log says (%v)\n%s", signal, err, log)
-		}
+		onlyTheLog(t, dir, "")
 	}
 }
 

@@ -128,6 +128,7 @@ type Dataset struct {
 	Name           string
 	File           *FileDataset // nil = synthetic
 	Entries        int          // distinct prompts; 0 = as many as the run sends, none repeated
+	Sampling       string       // order of the entries: sequential | random | shuffle; "" = sequential
 	Input          Length
 	Output         Length     // Mean 0 = no limit asked of the server
 	Template       string     // with {{name}}; "" = none

@@ -347,6 +347,7 @@ func (d *decoder) synthetic(v *node, path string, out *datasetDraft, listed bool
 	}
 	out.entries = s.whole("entries", atLeast(1))
 	out.seed = s.whole("random_seed", atLeast(0))
+	out.sampling = s.choice("sampling", samplings(), nil)
 	p := &section{decoder: d, n: v, entries: map[string]*entry{}}
 	if v, where, ok := s.value("prompts"); ok {
 		p = d.section(v, where, promptsKeys())

@@ -84,6 +84,7 @@ type datasetDraft struct {
 	typed    bool   // type was written out
 	entries  opt[int64]
 	seed     opt[int64]
+	sampling opt[string]
 	isl, osl lengthDraft
 	template opt[string]
 	vars     []Variable

@@ -118,7 +118,7 @@ func (ds *datasetDraft) echo(entries opt[int64]) Map {
 		m = append(m, KeyValue{"type", "synthetic"})
 	}
 	m = put(m, "entries", entries)
-	m = put(m, "random_seed", ds.seed)
+	m = put(put(m, "random_seed", ds.seed), "sampling", ds.sampling)
 	var prompts Map
 	for _, l := range []struct {
 		key string

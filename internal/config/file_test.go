@@ -158,7 +158,7 @@ benchmark:
 			},
 			LegacyMaxTokens: true, ServerCounts: true, Reuse: "pooled",
 		},
-		Dataset: Dataset{Name: "main", Entries: 7, Input: Length{Mean: 100, Stddev: 5}, Output: Length{Mean: 10, Stddev: 0}},
+		Dataset: Dataset{Name: "main", Entries: 7, Sampling: "sequential", Input: Length{Mean: 100, Stddev: 5}, Output: Length{Mean: 10, Stddev: 0}},
 		Phases: []Phase{
 			{Name: "warmup", Kind: metrics.Warmup, Concurrency: 2, Sessions: 3, Grace: Infinite, Load: closedLoad()},
 			{Name: "profiling", Concurrency: 4, Duration: 2 * time.Hour, Grace: Infinite, Load: closedLoad()},

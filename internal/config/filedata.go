@@ -36,7 +36,7 @@ type Schedule struct {
 
 // fileDraft is what was given for a dataset from a file.
 type fileDraft struct {
-	path, format, sampling     opt[string]
+	path, format               opt[string]
 	records                    []any
 	rows                       []byte // records, one a line
 	block, maxInput, maxOutput opt[int64]
@@ -80,7 +80,8 @@ func fileFlags() []Flag {
 			Help:   "Format of --input-file. Not given: found out by its first row. sharegpt is prefire's own name, for a local file."},
 		{Field: "dataset_sampling_strategy", Names: []string{"--dataset-sampling-strategy"}, Group: gInput, Kind: Enum, Choices: samplings(),
 			Default: "sequential",
-			Help:    "Order in which the conversations of --input-file are taken; each goes on through all phases. Synthetic prompts are sequential."},
+			Help: "Order in which the conversations of --input-file, or the --num-dataset-entries synthetic ones, are taken. Those of a file go on through " +
+				"all phases."},
 		{Field: "ignore_trace_delays", Names: []string{"--ignore-trace-delays"}, Group: gInput, Kind: Bool, Default: "false",
 			Help: "Drop the times and delays of --input-file."},
 		{Field: "fixed_schedule", Names: []string{"--fixed-schedule"}, Group: gSchedule, Kind: Bool, Default: "false",
@@ -121,7 +122,7 @@ func (all *flags) fileDataset(d *draft) error {
 	f := &ds.fromFile
 	replace(&f.path, all.text("input_file"))
 	replace(&f.format, all.choice("custom_dataset_type"))
-	replace(&f.sampling, all.choice("dataset_sampling_strategy"))
+	replace(&ds.sampling, all.choice("dataset_sampling_strategy"))
 	replace(&f.ignoreTimes, all.truth("ignore_trace_delays"))
 	replace(&f.schedule, all.truth("fixed_schedule"))
 	replace(&f.never, all.truth("disable_auto_fixed_schedule"))
@@ -143,7 +144,7 @@ func (all *flags) fileDataset(d *draft) error {
 			field string
 			asks  bool
 		}{
-			{"input_file", true}, {"custom_dataset_type", true}, {"dataset_sampling_strategy", f.sampling.v != "sequential"},
+			{"input_file", true}, {"custom_dataset_type", true},
 			{"ignore_trace_delays", f.ignoreTimes.v}, {"fixed_schedule", f.schedule.v}, {"fixed_schedule_auto_offset", f.fromFirst.v},
 			{"fixed_schedule_start_offset", true}, {"fixed_schedule_end_offset", true}, {"inter_turn_delay_cap_seconds", true},
 			{"prompt_input_tokens_block_size", true}, {"synthesis_max_isl", true}, {"synthesis_max_osl", true},
@@ -179,8 +180,8 @@ func (all *flags) fileDataset(d *draft) error {
 		return refuse("--fixed-schedule-auto-offset and --fixed-schedule-start-offset exclude each other: times count from the first row, or from the offset.")
 	case f.start.ok && f.end.ok && f.start.v > f.end.v:
 		return refuse("--fixed-schedule-start-offset is %d and --fixed-schedule-end-offset %d: the start must not be after the end.", f.start.v, f.end.v)
-	case f.schedule.v && f.sampling.ok && f.sampling.v != "sequential":
-		return refuse("--fixed-schedule needs sequential sampling, for the file's times give the order; found --dataset-sampling-strategy %s.", f.sampling.v)
+	case f.schedule.v && ds.sampling.ok && ds.sampling.v != "sequential":
+		return refuse("--fixed-schedule needs sequential sampling, for the file's times give the order; found --dataset-sampling-strategy %s.", ds.sampling.v)
 	case f.block.ok && f.format.ok && f.format.v != "mooncake_trace" && f.format.v != "bailian_trace":
 		return refuse("%s only applies to hash-id trace replay (mooncake_trace, bailian_trace); the selected dataset is %s and does not decode hash-id token "+
 			"blocks; drop it.", f.block.from, f.format.v)
@@ -226,8 +227,8 @@ func (r *decoder) checkSchedule(d *draft) {
 		case p.load != fixedSchedule:
 		case !d.dataset.isFile:
 			r.warnOrRefuse(d, p.at, fmt.Sprintf("Phase '%s' uses fixed_schedule, which takes its times from a dataset of type file", p.name))
-		case d.dataset.fromFile.sampling.or("sequential") != "sequential":
-			r.warnOrRefuse(d, d.dataset.fromFile.sampling.from, fmt.Sprintf("Phase '%s' uses fixed_schedule, which needs sequential sampling", p.name))
+		case d.dataset.sampling.or("sequential") != "sequential":
+			r.warnOrRefuse(d, d.dataset.sampling.from, fmt.Sprintf("Phase '%s' uses fixed_schedule, which needs sequential sampling", p.name))
 		case others != "":
 			r.problem(p.at, "phase '%s' on a fixed schedule beside phase '%s', which is on none, is known to aiperf, not supported by this version of prefire.",
 				p.name, others)
@@ -262,9 +263,9 @@ func (c *Config) Follow(requests int64) {
 }
 
 // resolve fills in the defaults of a dataset from a file; entries is the number of conversations that the run's stops ask for.
-func (f *fileDraft) resolve(entries opt[int64]) *FileDataset {
+func (f *fileDraft) resolve(entries opt[int64], sampling string) *FileDataset {
 	out := &FileDataset{
-		Path: f.path.v, Records: f.rows, Format: f.format.v, Sampling: f.sampling.or("sequential"), Entries: int(entries.v), Block: int(f.block.v),
+		Path: f.path.v, Records: f.rows, Format: f.format.v, Sampling: sampling, Entries: int(entries.v), Block: int(f.block.v),
 		MaxInput: int(f.maxInput.v), MaxOutput: int(f.maxOutput.v), IgnoreTimes: f.ignoreTimes.v,
 		Schedule: Schedule{On: f.schedule.v, FromFirst: f.fromFirst.v},
 	}
@@ -344,7 +345,7 @@ func (d *decoder) fileDataset(s *section, out *datasetDraft) {
 		p.corpus = d.section(v, where, keys{known: []string{"corpus"}}).choice("corpus", corpora(), nil)
 	}
 	p.system, p.systemFile = s.text("system_prompt"), s.text("system_prompt_file")
-	f.sampling = s.choice("sampling", samplings(), nil)
+	out.sampling = s.choice("sampling", samplings(), nil)
 	out.entries = s.whole("entries", atLeast(1))
 	out.seed = s.whole("random_seed", atLeast(0))
 	out.osl = d.length(s, &section{decoder: d, n: v, entries: map[string]*entry{}}, "osl", 1)
@@ -397,7 +398,7 @@ func (ds *datasetDraft) echoFile(entries opt[int64]) Map {
 		m = put(m, "path", f.path)
 	}
 	m = put(m, "format", f.format)
-	m = put(m, "sampling", f.sampling)
+	m = put(m, "sampling", ds.sampling)
 	if synthesis := put(put(Map{}, "max_isl", f.maxInput), "max_osl", f.maxOutput); len(synthesis) > 0 {
 		m = append(m, KeyValue{"synthesis", synthesis})
 	}

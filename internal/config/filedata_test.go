@@ -62,7 +62,7 @@ func TestFileDatasetsByFlags(t *testing.T) {
 		}
 	}
 	for _, flags := range []string{
-		"--custom-dataset-type single_turn", "--dataset-sampling-strategy random", "--ignore-trace-delays", "--fixed-schedule", "--inter-turn-delay-cap-seconds 1",
+		"--custom-dataset-type single_turn", "--ignore-trace-delays", "--fixed-schedule", "--inter-turn-delay-cap-seconds 1",
 		"--isl-block-size 5", "--synthesis-max-isl 5", "--synthesis-max-osl 5",
 	} {
 		name, _, _ := strings.Cut(flags, " ")

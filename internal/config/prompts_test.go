@@ -42,6 +42,7 @@ func TestPromptFlags(t *testing.T) {
 				d.Turns, d.Delay, d.DelayRatio = Length{Mean: 3, Stddev: 1}, Length{Mean: 500, Stddev: 20}, 0.5
 			}},
 		{"--session-turns-stddev=2", func(d *Dataset) { d.Turns = Length{Mean: 1, Stddev: 2} }},
+		{"--dataset-sampling-strategy=shuffle&--num-dataset-entries=5", func(d *Dataset) { d.Sampling, d.Entries = "shuffle", 5 }},
 		{"--repeat-share=0.25", func(d *Dataset) { d.Repeat = 0.25 }},
 	} {
 		want := base

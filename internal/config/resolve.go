@@ -140,11 +140,15 @@ func (r *decoder) resolveDataset(d *draft) Dataset {
 	r.checkTotal(ds)
 	var file *FileDataset
 	if ds.isFile {
-		file = ds.fromFile.resolve(d.pool())
+		file = ds.fromFile.resolve(d.pool(), ds.sampling.or("sequential"))
+	}
+	if !ds.isFile && ds.sampling.ok && ds.sampling.v != "sequential" && !ds.entries.ok {
+		r.notices = append(r.notices, ds.sampling.from+": "+ds.sampling.v+" has no effect without a number of entries (--num-dataset-entries): "+
+			"every request has a prompt of its own")
 	}
 	return Dataset{
 		File: file,
-		Name: ds.name, Entries: int(ds.entries.v), Template: ds.template.v, Variables: ds.vars, MaxTotalTokens: int(ds.maxTotal.v),
+		Name: ds.name, Sampling: ds.sampling.v, Entries: int(ds.entries.v), Template: ds.template.v, Variables: ds.vars, MaxTotalTokens: int(ds.maxTotal.v),
 		Input: ds.isl.length(), Output: ds.osl.length(),
 	}
 }

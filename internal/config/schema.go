@@ -126,10 +126,10 @@ func datasetKeys() keys {
 	return keys{
 		known: []string{
 			"name", "type", "entries", "random_seed", "isl", "osl", "prompts", "prefix_prompts", "turns", "turn_delay", "turn_delay_ratio",
-			"system_prompt", "system_prompt_file",
+			"system_prompt", "system_prompt_file", "sampling",
 		},
 		later: map[string][]string{
-			"sampling": {"sequential"}, "images": nil, "audio": nil, "video": nil, "rankings": nil,
+			"images": nil, "audio": nil, "video": nil, "rankings": nil,
 		},
 	}
 }

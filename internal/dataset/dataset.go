@@ -44,6 +44,8 @@ type Options struct {
 	Corpus tokenize.Corpus
 	// Entries is how many prompts a stream has before it begins again with its first; 0 = it never does.
 	Entries int
+	// Sampling is the order in which the entries are taken; "" = Sequential.
+	Sampling Sampling
 	// Repeat is the share of sessions, 0 to below 1, that are an earlier one of their stream again; not beside Entries.
 	Repeat float64
 	// System is a system message of every session, word for word. SharedSystem, in its stead, is the length of one that is made.
@@ -98,6 +100,7 @@ type Source struct {
 	mu      sync.Mutex
 	streams []*stream // by number; nil until asked for
 	stats   Stats
+	drawn   map[drawn]struct{}  // entries that random draws have had
 	seen    map[uint64]struct{} // windows that are too short to be distinct by construction
 	sent    [2]sent             // of the sessions that are measured, or whose marker does not tell them from those; of the others
 }
@@ -127,7 +130,7 @@ func New(o Options) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{
-		o: o, fit: fit, frame: frame, closed: make(chan struct{}), seen: map[uint64]struct{}{},
+		o: o, fit: fit, frame: frame, closed: make(chan struct{}), seen: map[uint64]struct{}{}, drawn: map[drawn]struct{}{},
 		keys: make([]uint64, 1+len(o.Phases)), streams: make([]*stream, 1+len(o.Phases)),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -233,6 +236,9 @@ func (o *Options) check() error {
 	}
 	if o.Entries < 0 {
 		return fmt.Errorf("%d dataset entries; allowed: 0 (no prompt is used twice) and more", o.Entries)
+	}
+	if err := o.Sampling.check(); err != nil {
+		return err
 	}
 	if !(o.Repeat >= 0 && o.Repeat < 1) || o.Repeat > 0 && o.Entries > 0 {
 		return fmt.Errorf("a share of %v of repeats with %d entries; allowed: 0 to below 1, and not beside a number of entries", o.Repeat, o.Entries)
@@ -349,6 +355,11 @@ const sure = 3
 func (s *Source) count(p prompt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if p.random {
+		entry := drawn{p.stream, p.entry}
+		_, p.again = s.drawn[entry]
+		s.drawn[entry] = struct{}{}
+	}
 	s.share(p)
 	repeated := false
 	switch {

@@ -28,8 +28,11 @@ type prompt struct {
 	number   uint64  // what its opening spells
 	words    int     // words of the opening within the window
 	again    bool    // a later use of an entry
-	pool     int     // which prefix of the pool it begins with; -1 = none
-	warms    bool    // it is not measured
+	random   bool    // whether it is one shows when it is handed out
+	stream   int
+	entry    int64
+	pool     int  // which prefix of the pool it begins with; -1 = none
+	warms    bool // it is not measured
 }
 
 // maker makes prompts; one goroutine uses it. A prompt follows from the seed, the stream and the entry alone, its marker from its place in the
@@ -64,7 +67,7 @@ func (m *maker) make(stream int, index int64) prompt {
 	entry, again := m.entry(stream, index)
 	m.pcg.Seed(s.keys[stream], uint64(entry))
 	m.ratio = s.scale()
-	p := prompt{again: again, overhead: int(s.overhead.Load()), ratio: m.ratio, pool: -1, warms: s.warms(stream)}
+	p := prompt{again: again, random: s.o.Entries > 0 && s.o.Sampling == Random, stream: stream, entry: entry, overhead: int(s.overhead.Load()), ratio: m.ratio, pool: -1, warms: s.warms(stream)}
 	p.session = &loadgen.Session{Index: index}
 	turns := 1
 	if s.o.Turns.given() {
@@ -85,7 +88,15 @@ func (m *maker) make(stream int, index int64) prompt {
 func (m *maker) entry(stream int, index int64) (entry int64, again bool) {
 	switch {
 	case m.s.o.Entries > 0:
-		entry = index % int64(m.s.o.Entries)
+		n, key := int64(m.s.o.Entries), m.s.keys[stream]^order
+		switch m.s.o.Sampling {
+		case Random:
+			m.pcg.Seed(key, uint64(index))
+			return m.rng.Int64N(n), false
+		case Shuffle:
+			return int64(shuffled(uint64(index%n), uint64(n), key+uint64(index/n))), index >= n
+		}
+		entry = index % n
 		return entry, entry != index
 	case m.s.repeat > 0:
 		// Repeats are spread evenly: after i sessions there are i times the share of them.
@@ -104,6 +115,7 @@ const (
 	million = 1_000_000
 	repeats = 0x9e3779b97f4a7c15 // sets the draws of repeats apart from those of prompts
 	marks   = 0xd1b54a32d192ed03 // and those of markers
+	order   = 0xaef17502108ef2d9 // and those of the order of entries
 )
 
 // turn makes the i-th turn of a session.

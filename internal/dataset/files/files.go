@@ -43,12 +43,12 @@ func Formats() []Format {
 func (f Format) Trace() bool { return f == Mooncake || f == Bailian || f == BurstGPT }
 
 // Sampling is the order in which conversations are taken.
-type Sampling string
+type Sampling = dataset.Sampling
 
 const (
-	Sequential Sampling = "sequential" // the file's, and again from its beginning
-	Random     Sampling = "random"     // any, each as likely, again and again
-	Shuffle    Sampling = "shuffle"    // all in an order drawn anew each time round
+	Sequential = dataset.Sequential
+	Random     = dataset.Random
+	Shuffle    = dataset.Shuffle
 )
 
 // Options say what is read and how it is played.
