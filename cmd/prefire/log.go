@@ -34,7 +34,7 @@ func openLog(dir string, level slog.Level, secrets *export.Redactor) (*courseLog
 	if err != nil {
 		return nil, fmt.Errorf("the log cannot be written: %w; choose another folder with --artifact-dir", err)
 	}
-	return &courseLog{export.NewLog(f, level, secrets), f, path}, nil
+	return &courseLog{slog.New(export.NewLog(f, level, secrets)), f, path}, nil
 }
 
 func (l *courseLog) at(level slog.Level, format string, args ...any) {

@@ -42,10 +42,10 @@ func LogLevel(name string) slog.Level {
 	return slog.LevelInfo
 }
 
-// NewLog writes lines as aiperf's log has them, "2026-03-01 10:00:00.123 - prefire - INFO - text", of level and above, without secrets and
+// NewLog makes what writes lines as aiperf's log has them, "2026-03-01 10:00:00.123 - prefire - INFO - text", of level and above, without secrets and
 // control characters. The text is the record's message; attributes follow it as key=value. It may be used by several goroutines.
-func NewLog(w io.Writer, level slog.Level, secrets *Redactor) *slog.Logger {
-	return slog.New(&logHandler{shared: &sharedLog{w: w}, level: level, secrets: secrets})
+func NewLog(w io.Writer, level slog.Level, secrets *Redactor) slog.Handler {
+	return &logHandler{shared: &sharedLog{w: w}, level: level, secrets: secrets}
 }
 
 type sharedLog struct {

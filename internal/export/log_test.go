@@ -17,7 +17,7 @@ func TestALogHasAiperfsLines(t *testing.T) {
 		{"none such", "INFO NOTICE WARNING SUCCESS ERROR CRITICAL"},
 	} {
 		var b strings.Builder
-		log := NewLog(&b, LogLevel(tt.level), NewRedactor("hunter2"))
+		log := slog.New(NewLog(&b, LogLevel(tt.level), NewRedactor("hunter2")))
 		for _, l := range levelNames() {
 			if log.Enabled(t.Context(), l.level) {
 				r := slog.NewRecord(at, l.level, "key hunter2\x1b[31m\nnext", 0)
