@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -92,5 +94,38 @@ func TestChoicesAsked(t *testing.T) {
 	p := must(t, profileArgs(s.URL(), dir, "--request-count", "2", "--concurrency", "1", "--extra-inputs", "n:2")...)
 	if !strings.Contains(strings.Join(strings.Fields(p.stdout), " "), "n is 2: an answer's tokens are those of all its choices") {
 		t.Errorf("the screen does not name the choices:\n%s", p.stdout)
+	}
+}
+
+// A file of records that somebody takes away while it grows is missed, and those who wait for the mark that all is there are told.
+func TestRecordsThatAreTakenAway(t *testing.T) {
+	dir := t.TempDir()
+	records := filepath.Join(dir, "profile_export.jsonl")
+	n := 0
+	raw := wiretest.NewPeer(t, func(p *wiretest.Peer) {
+		for p.Request() != nil {
+			if n++; n == 6 {
+				for os.Remove(records) != nil { // it is made once the first record is counted
+					runtime.Gosched()
+				}
+			}
+			p.Say(wiretest.StreamHead + wiretest.Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"one\"},\"finish_reason\":\"stop\"}]}\n\n") + "0\r\n\r\n")
+		}
+	})
+	p := <-start(nil, nil, profileArgs("http://"+raw.Addr, dir, "--no-prewarm", "--concurrency", "1", "--request-count", "6")...)
+	if p.code != exitFailed || !strings.Contains(p.stderr, records+" was taken away or replaced while it was written") {
+		t.Errorf("exit %d\n%s", p.code, p.stderr)
+	}
+	var ready struct {
+		Partial bool
+		Failed  []string `json:"failed_exporters"`
+	}
+	readJSON(t, filepath.Join(dir, ".aiperf_results_ready.json"), &ready)
+	if !ready.Partial || len(ready.Failed) != 1 || ready.Failed[0] != "profile_export.jsonl" {
+		t.Errorf("the mark says %+v", ready)
+	}
+	must(t, "recover", dir)
+	if got := len(readRecords(t, dir)); got != 6 {
+		t.Errorf("%d records are recovered, want 6", got)
 	}
 }

@@ -592,5 +592,6 @@ func (b *bench) export(sum *loadgen.Summary, failed error) (*outcome, error) {
 	more, written := b.outputFiles()
 	b.describe(r, sum, acc)
 	r.Screen.Files = b.files(r.Server, more)
+	r.Broken = b.sink.broken
 	return &outcome{run: r, code: code, failed: failed, client: b.health.Client, used: b.used}, errors.Join(written, b.dir.WriteRun(r, acc.Histograms()))
 }

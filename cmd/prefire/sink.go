@@ -38,6 +38,7 @@ type sink struct {
 	collector  *collect.Collector
 	journal    *os.File
 	inputs     *inputsFile
+	broken     []string // after close: the files that are not whole
 
 	// Only the collector's emitting goroutine uses these until close.
 	encoder  *export.RecordEncoder
@@ -247,9 +248,23 @@ func (s *sink) flush() error {
 	return errors.Join(s.records.Flush(), s.censored.Flush())
 }
 
-// close waits until everything is counted and written, and returns the first error met.
+// close waits until everything is counted and written, and notes which files are not whole.
 func (s *sink) close() error {
-	return errors.Join(s.collector.Close(), s.records.Close(), s.censored.Close(), s.inputs.close(), s.answers.close(), s.raw.close())
+	emitted := s.collector.Close()
+	var all []error
+	n := s.dir.Names
+	for _, f := range [...]struct {
+		name  string
+		close func() error
+	}{{n.Records, s.records.Close}, {n.Censored, s.censored.Close}, {export.InputsFile, s.inputs.close}, {export.AnswersFile, s.answers.close}, {n.Raw, s.raw.close}} {
+		if err := f.close(); err != nil {
+			s.broken, all = append(s.broken, f.name), append(all, err)
+		}
+	}
+	if emitted != nil && len(s.broken) == 0 {
+		s.broken = append(s.broken, n.Records)
+	}
+	return errors.Join(emitted, errors.Join(all...))
 }
 
 // kept closes the journal and reports whether all that finished can be read from it.

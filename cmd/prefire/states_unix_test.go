@@ -114,6 +114,9 @@ func TestAFullDiskAndFewFiles(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, "profile_export.jsonl")); (err == nil) != tt.measured {
 			t.Errorf("%s: records: %v", tt.name, err)
 		}
+		if mark, err := os.ReadFile(filepath.Join(dir, ".aiperf_results_ready.json")); err == nil && !strings.Contains(string(mark), `"partial":true,"failed_exporters":[`) {
+			t.Errorf("%s: the mark says %s", tt.name, mark)
+		}
 	}
 }
 

@@ -35,6 +35,8 @@ type Run struct {
 	InputConfig json.Marshaler
 	// Slices are those of the profiling phases; none = none were asked for.
 	Slices []Slice
+	// Broken are the names of the files that grew with the run and are not whole.
+	Broken []string
 	// NoSummary leaves out the summary's JSON.
 	NoSummary bool
 	// Drafts[j] is how many steps of the server's speculative decoding took j draft tokens, in the profiling phases.

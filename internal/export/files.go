@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"prefire/internal/orjson"
@@ -69,7 +70,29 @@ type Disk struct{}
 func (Disk) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o755) }
 
 func (Disk) Create(path string, perm os.FileMode) (io.WriteCloser, error) {
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+	if err != nil {
+		return nil, err
+	}
+	return &diskFile{f, path}, nil
+}
+
+// diskFile is a file that is still under its name when it is closed, or says so.
+type diskFile struct {
+	*os.File
+	path string
+}
+
+func (f *diskFile) Close() error {
+	own, err := f.Stat()
+	there, gone := os.Stat(f.path)
+	if e := f.File.Close(); err == nil {
+		err = e
+	}
+	if err == nil && (gone != nil || !os.SameFile(own, there)) {
+		err = fmt.Errorf("%s was taken away or replaced while it was written: what it held is lost", f.path)
+	}
+	return err
 }
 
 func (Disk) Rename(from, to string) error { return os.Rename(from, to) }
@@ -272,11 +295,11 @@ func (a *Appended) Close() error {
 }
 
 // WriteRun writes all files of a finished run but those that grew with it: summary, CSV, console text, the phases' where there is more
-// than one, histograms, and last the mark that the results are there. It goes on after an error, so that one bad file does not cost the
+// than one, histograms, and last the mark that the results are there, which names the files that could not be written. It goes on after an error, so that one bad file does not cost the
 // others, and returns the first.
 func (d Dir) WriteRun(r *Run, histograms []metrics.Histogram) error {
 	var first error
-	failed := []string{}
+	failed := slices.Clone(r.Broken)
 	write := func(name string, fill func(io.Writer) error) {
 		if err := d.Write(name, 0o644, fill); err != nil {
 			failed = append(failed, name)
