@@ -195,9 +195,13 @@ func (r *run) refused(t *Target, w *TargetWarmth, model string, inf *Inference, 
 	}
 	if status == 400 && pw.ContextFigures != nil {
 		if limit, asked, ok := pw.ContextFigures(said); ok {
+			fits := fmt.Sprintf("is %d tokens at least by the server's own count (its chat template in it), and max_model_len is %d", asked, limit)
+			if asked == 0 {
+				fits = fmt.Sprintf("does not fit into max_model_len, which is %d", limit)
+			}
 			return &PrewarmError{URL: t.URL, Msg: fmt.Sprintf(
-				"the context of model %q is too small: a prompt of %d tokens by our count, with %d output tokens for the throwaway, is %d tokens at least by the server's own count "+
-					"(its chat template in it), and max_model_len is %d; %s; the server said: %s", model, inf.Input.N, pw.MaxTokens, asked, limit, contextHint, said)}
+				"the context of model %q is too small: a prompt of %d tokens by our count, with %d output tokens for the throwaway, %s; %s; the server said: %s",
+				model, inf.Input.N, pw.MaxTokens, fits, contextHint, said)}
 		}
 	}
 	switch {

@@ -99,11 +99,11 @@ func chunks(r *metrics.Record, parts []wire.Chunk) {
 		if r.First == 0 {
 			r.First, r.FirstSlack, r.FirstLate = p.At, p.Slack, p.Late
 		} else {
-			// Two events of one read came at times that one stamp cannot tell apart; and a stamp that fell back to the user's clock may
-			// lie after a later kernel stamp. Either gap is absent, not 0.
+			// Two events of one read came at times that one stamp cannot tell apart, and so did those of two reads that took one packet in
+			// parts; and a stamp that fell back to the user's clock may lie after a later kernel stamp. Such a gap is absent, not 0.
 			gap := metrics.Gap(p.At - r.Last)
 			switch {
-			case p.Flags&wire.SharesRe != 0 || gap < 0:
+			case p.Flags&wire.SharesRe != 0 || gap <= 0:
 				gap = metrics.Shared
 			case before == 0 && p.Slack == 0:
 				r.GapsExact++

@@ -57,6 +57,11 @@ type Usage struct {
 	ToolUsePrompt                       Count
 }
 
+// Contradicts reports whether there are more reasoning tokens than completion tokens, which hold them.
+func (u *Usage) Contradicts() bool {
+	return u.Reasoning.Known && u.Completion.Known && u.Reasoning.N > u.Completion.N
+}
+
 // Error is a failed request. Two errors are the same kind where Code, Type and Message are equal.
 type Error struct {
 	Code    int      `json:"code,omitempty"`
@@ -188,7 +193,7 @@ func (r *Record) AddServerCounts() {
 }
 
 // UseServerCounts replaces a valid record's token counts by the server's own: input = prompt tokens, reasoning = reasoning tokens, output =
-// completion tokens less the reasoning ones, never below 0. What the server did not say becomes absent. Error records keep the client's
+// completion tokens less the reasoning ones; a usage that contradicts itself gives all completion tokens as output. What the server did not say becomes absent. Error records keep the client's
 // input count. It may be called more than once.
 func (r *Record) UseServerCounts() {
 	if !r.Valid() {
@@ -197,6 +202,9 @@ func (r *Record) UseServerCounts() {
 	u := &r.Usage
 	r.In, r.Reasoning, r.Out = u.Prompt, u.Reasoning, Count{}
 	if u.Completion.Known {
-		r.Out = Known(max(u.Completion.N-u.Reasoning.N, 0))
+		r.Out = Known(u.Completion.N - u.Reasoning.N)
+	}
+	if u.Contradicts() { // then the whole is the more likely count
+		r.Reasoning, r.Out = Count{}, u.Completion
 	}
 }

@@ -192,7 +192,7 @@ func TestServerCounts(t *testing.T) {
 	}{
 		{"all there", func(*Record) {}, counts{Known(640), Known(9), Known(3)}},
 		{"no reasoning", func(r *Record) { r.Usage.Reasoning = Count{} }, counts{Known(640), Known(12), Count{}}},
-		{"more reasoning than tokens", func(r *Record) { r.Usage.Reasoning = Known(20) }, counts{Known(640), Known(0), Known(20)}},
+		{"more reasoning than tokens", func(r *Record) { r.Usage.Reasoning = Known(20) }, counts{Known(640), Known(12), Count{}}},
 		{"no usage", func(r *Record) { r.Usage = Usage{} }, counts{}},
 		{"failed", func(r *Record) { r.Err = &Error{} }, counts{Known(512), Known(6), Known(3)}},
 	} {

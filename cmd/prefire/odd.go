@@ -10,8 +10,8 @@ import (
 // oddAnswers counts the answered requests of the measured phases whose answers were not quite what was asked for, so that some of their
 // figures are missing or say less than they seem to.
 type oddAnswers struct {
-	answered, whole, malformed, strange int64
-	name                                string // under which text came that is not read
+	answered, whole, malformed, strange, contradicted int64
+	name                                              string // under which text came that is not read
 }
 
 func (o *oddAnswers) add(r *metrics.Record) {
@@ -25,6 +25,9 @@ func (o *oddAnswers) add(r *metrics.Record) {
 	if r.Malformed > 0 {
 		o.malformed++
 	}
+	if r.Usage.Contradicts() {
+		o.contradicted++
+	}
 	if r.Strange != "" {
 		o.strange++
 		o.name = r.Strange
@@ -37,6 +40,9 @@ func (o *oddAnswers) notices() (out []string) {
 	}
 	if o.malformed > 0 {
 		out = append(out, fmt.Sprintf("%d of %d answers had events that could not be read and were left out: tokens may be missing from their counts", o.malformed, o.answered))
+	}
+	if o.contradicted > 0 {
+		out = append(out, fmt.Sprintf("the usage of %d of %d answers contradicts itself: more reasoning tokens than completion tokens, which hold them", o.contradicted, o.answered))
 	}
 	if o.strange > 0 {
 		out = append(out, fmt.Sprintf("%d of %d answers began with text under %q, which is not a name that text is read under: their first token was earlier than TTFT says, and they had more tokens",

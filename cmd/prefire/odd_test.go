@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"prefire/internal/fakellm"
 	"prefire/loadgen/wire/wiretest"
@@ -66,6 +67,9 @@ func TestAnswersThatAreNotQuiteAnswers(t *testing.T) {
 				}
 			}
 			readJSON(t, filepath.Join(dir, "profile_export_aiperf.json"), &sum)
+			if why := "all 3 requests failed"; strings.Contains(p.stderr, why) == tt.ok {
+				t.Errorf("stderr: %s; want %q: %v", p.stderr, why, !tt.ok)
+			}
 			c := sum.Prefire.Counts
 			if want := map[bool]int64{true: 3}[tt.ok]; c.OK != want || c.Failed != 3-want {
 				t.Errorf("%+v, want %d ok of 3", c, want)
@@ -127,5 +131,25 @@ func TestRecordsThatAreTakenAway(t *testing.T) {
 	must(t, "recover", dir)
 	if got := len(readRecords(t, dir)); got != 6 {
 		t.Errorf("%d records are recovered, want 6", got)
+	}
+}
+
+// A run that has no answered request ends with a reason.
+func TestARunWithoutAnAnswerSaysWhy(t *testing.T) {
+	for _, tt := range []struct {
+		name, want string
+		o          fakellm.Options
+		args       []string
+	}{
+		{"nothing due", "no request was sent: none was due before the end of the run", fakellm.Options{},
+			[]string{"--request-rate", "0.05", "--arrival-pattern", "constant", "--benchmark-duration", "0.2"}},
+		{"all cut", "none of the 2 requests was answered before the end of the run and its grace", fakellm.Options{TTFT: time.Hour},
+			[]string{"--no-prewarm", "--concurrency", "2", "--benchmark-duration", "0.1", "--benchmark-grace-period", "0"}},
+	} {
+		s, dir := serve(t, tt.o), t.TempDir()
+		p := <-start(nil, nil, profileArgs(s.URL(), dir, tt.args...)...)
+		if p.code != exitFailed || !strings.Contains(p.stderr, tt.want) {
+			t.Errorf("%s: exit %d, want %q\n%s", tt.name, p.code, tt.want, p.stderr)
+		}
 	}
 }

@@ -94,10 +94,28 @@ func (o *outcome) end(stderr io.Writer) error {
 	if o.failed != nil {
 		return complain(stderr, o.failed)
 	}
+	if c := o.run.Screen.Counts; o.code == exitFailed && c.OK == 0 {
+		return complain(stderr, errors.New(unanswered(&c)))
+	}
 	if o.code != exitOK {
 		return exitError(o.code)
 	}
 	return nil
+}
+
+// unanswered says why a run has no answered request.
+func unanswered(c *metrics.Counts) string {
+	switch {
+	case c.Sent == 0:
+		return "no request was sent: none was due before the end of the run"
+	case c.Failed == c.Sent:
+		return fmt.Sprintf("all %d requests failed", c.Sent)
+	case c.Cancelled == c.Sent:
+		return fmt.Sprintf("all %d requests were cancelled, as --request-cancellation-rate asks", c.Sent)
+	case c.Censored == c.Sent:
+		return fmt.Sprintf("none of the %d requests was answered before the end of the run and its grace", c.Sent)
+	}
+	return fmt.Sprintf("none of the %d requests was answered: %d failed, %d were cancelled, %d were cut at the end of the run", c.Sent, c.Failed, c.Cancelled, c.Censored)
 }
 
 // complain prints an error and gives its exit code.
