@@ -208,7 +208,8 @@ func (g *generation) advance() error {
 		return g.finish()
 	}
 	if g.x.direct != nil {
-		if due := g.p.at(g.k); due > g.x.s.clock.Now() {
+		// A stream that has fallen behind lets others go before it; one that has no gaps is its own goroutine's.
+		if due := g.p.at(g.k); due > g.x.s.clock.Now() || g.k > 0 && g.p.itl > 0 {
 			return g.paced(due)
 		}
 	}
