@@ -59,7 +59,7 @@ type notedPlace struct {
 	ID        string          `json:"id"`
 	Variation sweep.Variation `json:"variation"`
 	Trial     int             `json:"trial"`
-	Facts     json.RawMessage `json:"facts"` // prefire.series
+	Facts     placeFacts      `json:"facts"`
 }
 
 // notedField is a field of the requests' header: fixed, or with an id of each request.
@@ -103,7 +103,7 @@ func (b *bench) note(counted bool) runNote {
 		n.Header, n.Hosts = b.notedHeader(), b.notedHosts()
 	}
 	if of := b.part; of != nil {
-		n.Place = &notedPlace{of.series.id, *of.variation, of.trial, value(of.facts())}
+		n.Place = &notedPlace{of.series.id, *of.variation, of.trial, of.place()}
 	}
 	for i := range b.cfg.Phases {
 		n.Phases = append(n.Phases, notedPhase{b.cfg.Phases[i].Name, b.cfg.Phases[i].Kind})

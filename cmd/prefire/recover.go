@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,6 +98,10 @@ func openKilled(dir string) (f *os.File, note runNote, err error) {
 		if _, e := os.Stat(filepath.Join(dir, export.ReadyFile)); e == nil {
 			return nil, note, fmt.Errorf("%s: the run ended in order, and its files are complete: there is nothing to recover", dir)
 		}
+		if killed := killedWithin(dir); len(killed) > 0 {
+			return nil, note, fmt.Errorf("%s holds no journal itself, but runs in it were killed: recover their folders, %s; what a series' runs show together is not made anew, "+
+				"the finished ones have their own files", dir, strings.Join(killed, ", "))
+		}
 		why := ""
 		if records, e := filepath.Glob(filepath.Join(dir, "*.jsonl")); e == nil && len(records) > 0 {
 			why = fmt.Sprintf("; records alone (%s) hold metrics, not the facts that the files are made of", filepath.Base(records[0]))
@@ -113,6 +118,17 @@ func openKilled(dir string) (f *os.File, note runNote, err error) {
 		return nil, note, errors.Join(fmt.Errorf("the journal cannot be made into files without what was noted of its run: %w", err), f.Close())
 	}
 	return f, note, nil
+}
+
+// killedWithin are the folders of killed runs below dir, as a series has them.
+func killedWithin(dir string) (out []string) {
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Name() == journalFile && !e.IsDir() {
+			out = append(out, filepath.Dir(path))
+		}
+		return nil // what cannot be read is passed by
+	})
+	return out
 }
 
 // recovery is a run that is put together from its journal.
@@ -322,7 +338,7 @@ func (r *recovery) export(read collect.Read, inputs int64) (*export.Run, error) 
 	}
 	var place any
 	if n.Place != nil {
-		place = n.Place.Facts
+		place = value(n.Place.Facts)
 	}
 	run.Prefire = export.Object{
 		{Key: "version", Value: n.Version}, {Key: "recovered", Value: recovered}, {Key: "seed", Value: n.Seed}, {Key: "seed_source", Value: n.SeedSource},

@@ -352,6 +352,40 @@ func TestARecoveredRunHasAllFilesThatWereAskedFor(t *testing.T) {
 	}
 }
 
+// A run of a series keeps its place in it, and on the folder of the whole series the folder to recover is named.
+func TestAKilledRunOfASeriesKeepsItsPlace(t *testing.T) {
+	s := serve(t, fakellm.Options{TTFT: time.Millisecond})
+	dir := t.TempDir()
+	second := filepath.Join(dir, "concurrency_2")
+	blocked := filepath.Join(second, ".profile_export.hlog.tmp")
+	if err := os.MkdirAll(blocked, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	<-start(nil, nil, profileArgs(s.URL(), dir, "--concurrency", "1,2", "--request-count", "4")...)
+	if err := os.Remove(blocked); err != nil {
+		t.Fatal(err)
+	}
+	type facts struct {
+		Info    map[string]any `json:"run_info"`
+		Prefire struct {
+			Series map[string]any `json:"series"`
+		} `json:"prefire"`
+	}
+	var whole, got facts
+	readJSON(t, filepath.Join(second, "profile_export_aiperf.json"), &whole)
+	if p := <-start(nil, nil, "recover", dir); p.code != exitFailed || !strings.Contains(p.stderr, "runs in it were killed: recover their folders, "+second) {
+		t.Errorf("exit %d\n%s", p.code, p.stderr)
+	}
+	must(t, "recover", second)
+	readJSON(t, filepath.Join(second, "profile_export_aiperf.json"), &got)
+	for _, f := range []*facts{&whole, &got} {
+		delete(f.Info, "benchmark_id")
+	}
+	if !reflect.DeepEqual(got, whole) || got.Info["variation_index"] != 1.0 || got.Prefire.Series["run"] != 2.0 {
+		t.Errorf("%+v, want %+v", got, whole)
+	}
+}
+
 func TestWhatCannotBeRecoveredIsSaid(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) {

@@ -104,14 +104,25 @@ func (of *part) name(r *export.Run) {
 	r.Info.RunOf(of.series.id, of.variation, of.trial)
 }
 
+// placeFacts are prefire.series of a run.
+type placeFacts struct {
+	Runs int    `json:"runs"`
+	Run  int    `json:"run"`
+	Seed uint64 `json:"seed_of_all"`
+	Same bool   `json:"same_prompts_in_repeats"`
+}
+
+func (of *part) place() placeFacts {
+	s := of.series
+	return placeFacts{len(s.plan.Steps) * s.plan.Layout.Runs, len(s.runs) + 1, s.seeds[of.variation.Index].Base, s.plan.Layout.Runs > 1 && s.plan.Consistent}
+}
+
 // facts are what prefire's own key says of the run's place; nil where it has none.
 func (of *part) facts() any {
 	if of == nil {
 		return nil
 	}
-	s := of.series
-	return export.Object{{Key: "runs", Value: len(s.plan.Steps) * s.plan.Layout.Runs}, {Key: "run", Value: len(s.runs) + 1}, {Key: "seed_of_all", Value: s.seeds[of.variation.Index].Base},
-		{Key: "same_prompts_in_repeats", Value: s.plan.Layout.Runs > 1 && s.plan.Consistent}}
+	return value(of.place())
 }
 
 // runSeries is the profile command for more than one run.
