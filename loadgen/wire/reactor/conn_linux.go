@@ -49,7 +49,8 @@ type conn struct {
 
 	// The exchange at hand.
 	req      *request // nil for a probe
-	out      []byte   // the head of the request
+	out      []byte   // the head of the request, until it is sent
+	head     int      // its length
 	body     []byte
 	sent     int // bytes of both
 	writes   int
@@ -117,19 +118,23 @@ func (c *conn) ask(r *request) {
 		path, header = c.opening.probe.Path, c.opening.probe.Header
 	}
 	c.state = asking
-	c.sent, c.writes, c.first, c.writeErr, c.status, c.end, c.spoiled = 0, 0, 0, nil, 0, wire.Stamp{}, false
+	c.head, c.sent, c.writes, c.first, c.writeErr, c.status, c.end, c.spoiled = 0, 0, 0, 0, nil, 0, wire.Stamp{}, false
 	c.resp.Begin(method)
 	var err error
+	if c.out == nil {
+		c.out = c.l.lendHead()
+	}
 	if c.out, err = http1.AppendHead(c.out[:0], c.pool.target, method, path, header, len(c.body)); err != nil {
 		c.over(&wire.Error{Type: "ValueError", Message: err.Error()}, true)
 		return
 	}
+	c.head = len(c.out)
 	c.write()
 }
 
 // write sends what the turn allows.
 func (c *conn) write() {
-	all := len(c.out) + len(c.body)
+	all := c.head + len(c.body)
 	if c.state != asking && c.state != answered || c.blocked || c.writeErr != nil || c.sent == all {
 		return
 	}
@@ -140,11 +145,11 @@ func (c *conn) write() {
 			return
 		}
 		var head, body []byte
-		if c.sent < len(c.out) {
+		if c.sent < c.head {
 			head = c.out[c.sent:]
 			head = head[:min(len(head), room)]
 		}
-		body = c.body[max(c.sent-len(c.out), 0):]
+		body = c.body[max(c.sent-c.head, 0):]
 		body = body[:min(len(body), room-len(head))]
 		if c.first == 0 {
 			c.first = l.now()
@@ -172,6 +177,10 @@ func (c *conn) write() {
 		c.writes++
 		room -= n
 		l.budget -= n
+		if c.out != nil && c.sent >= c.head {
+			l.takeHead(c.out)
+			c.out = nil
+		}
 	}
 	if r := c.req; r != nil {
 		r.sent(l.now())
@@ -258,7 +267,7 @@ func (c *conn) lost(err error) {
 // connection can be kept.
 func (c *conn) answer() {
 	keeps := c.resp.KeepAlive() && !c.spoiled && c.writeErr == nil
-	if keeps && c.sent < len(c.out)+len(c.body) {
+	if keeps && c.sent < c.head+len(c.body) {
 		c.state = answered
 		c.l.timers.set(&c.timer, c.l.now()+int64(pooling.EarlyWait))
 		return

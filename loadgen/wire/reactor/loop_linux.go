@@ -91,6 +91,7 @@ type loop struct {
 	active         map[*wire.Call]*request
 	openings       map[*opening]struct{}
 	spare          []*request
+	heads          [][]byte // to render the heads of requests into
 	keeper         timer
 	load           load
 	closed         bool
@@ -383,6 +384,17 @@ func (l *loop) refuse(c *wire.Call) {
 		c.Obs.Done(c)
 	}
 }
+
+// lendHead gives memory to render the head of a request into.
+func (l *loop) lendHead() (head []byte) {
+	if n := len(l.heads); n > 0 {
+		head, l.heads = l.heads[n-1], l.heads[:n-1]
+	}
+	return head
+}
+
+// takeHead takes it back once the head is sent: while thousands of connections wait for answers they hold none.
+func (l *loop) takeHead(head []byte) { l.heads = append(l.heads, head[:0]) }
 
 func (l *loop) pool(target *wire.Target) *pool {
 	p := l.pools[target]

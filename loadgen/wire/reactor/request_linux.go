@@ -48,7 +48,7 @@ func (r *request) sent(at int64) {
 // of it, keeps that the connection is good for another request.
 func (r *request) answered(c *conn, e *wire.Error, caught, keeps bool) {
 	f := &r.call.Facts
-	f.Sent = int64(max(c.sent-len(c.out), 0))
+	f.Sent = int64(max(c.sent-c.head, 0))
 	now := r.l.now()
 	if caught && pooling.Caught(f, now) && r.again(c) {
 		return
@@ -85,7 +85,7 @@ func (r *request) cancel(why wire.Cause, at int64) {
 	f := &r.call.Facts
 	f.Cause, f.CancelledAt = why, at
 	if c != nil {
-		f.Sent = int64(max(c.sent-len(c.out), 0))
+		f.Sent = int64(max(c.sent-c.head, 0))
 	} else if r.pool != nil {
 		r.pool.forget(r)
 	}

@@ -62,7 +62,7 @@ func TestBoundedWrites(t *testing.T) {
 	if c.sent != writeSize || !c.unsent || call.Facts.FirstWrite == 0 || call.Facts.LastWrite != 0 {
 		t.Fatalf("%d bytes in the first turn, to go on: %v, written from %d to %d", c.sent, c.unsent, call.Facts.FirstWrite, call.Facts.LastWrite)
 	}
-	for turn, want := range []int{2 * writeSize, 3 * writeSize, len(c.out) + len(call.Body)} {
+	for turn, want := range []int{2 * writeSize, 3 * writeSize, c.head + len(call.Body)} {
 		drain(t, peer)
 		l.turn()
 		if last := turn == 2; c.sent != want || c.unsent == last || (call.Facts.LastWrite != 0) != last {
