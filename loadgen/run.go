@@ -148,6 +148,7 @@ type run struct {
 	// keep within the limits of the one that sends.
 	slots, prefill *limiter
 	ahead          *ahead
+	records        sync.Pool // *Finished, for requests that have ended until they are handed over
 	telling        sync.Mutex
 
 	failing atomic.Bool // too many requests have failed

@@ -29,7 +29,19 @@ type worker struct {
 	out      []byte
 	reason   []byte
 	input    []byte
-	finished Finished
+	asked    asked
+}
+
+// asked is what is known of a request before it is sent. A record is several times as long, and thousands of requests wait for their
+// answers: theirs are made when they have ended.
+type asked struct {
+	session, scheduled  int64
+	turn                int32
+	conversation        string
+	request, correlated string // ids
+	in, limit           metrics.Count
+	uncounted           []byte // the text whose tokens the sink is to count
+	permit              permit
 }
 
 // assignment is a session that a pacer gives to a worker, with how much of it is to be sent.
@@ -155,15 +167,14 @@ func (w *worker) session(a assignment) bool {
 			}
 			a.sess, sess, turn = nil, nil, nil // thousands of prompts would else lie here until their answers end
 		}
-		w.exchange()
-		w.ended = w.finished.Record.End
+		output, ok := w.exchange()
 		if sess == nil {
 			break
 		}
 		if !sess.Complete {
 			history = append(history, turn.Messages...)
-			if w.finished.Record.Err == nil {
-				history = append(history, Message{Role: "assistant", Content: string(w.finished.Output)})
+			if ok {
+				history = append(history, Message{Role: "assistant", Content: string(output)})
 			}
 		}
 		w.call.Conn = w.call.Facts.Conn.ID
@@ -245,17 +256,13 @@ func (ph *phase) delay(t *Turn) time.Duration {
 
 // prepare makes the request of a session's turn, all but its number.
 func (w *worker) prepare(sess *Session, i int, id string, history []Message) {
-	ph, turn, r := w.ph, &sess.Turns[i], &w.finished.Record
-	*r = metrics.Record{
-		Session: sess.Index, Turn: int32(i), Phase: int32(ph.index), Kind: ph.Kind, Worker: int32(w.index),
-		ConversationID: sess.ID, RequestID: ph.NewID(), CorrelationID: id,
-		Streaming: ph.Endpoint.Streaming(),
-	}
+	ph, turn, q := w.ph, &sess.Turns[i], &w.asked
+	*q = asked{session: sess.Index, turn: int32(i), conversation: sess.ID, request: ph.NewID(), correlated: id}
 	w.countInput(turn, history)
 	if turn.MaxTokens > 0 {
-		r.RequestedOSL = metrics.Known(int64(turn.MaxTokens))
+		q.limit = metrics.Known(int64(turn.MaxTokens))
 	}
-	w.header = ph.Header(w.header[:0], r.RequestID, r.CorrelationID)
+	w.header = ph.Header(w.header[:0], q.request, q.correlated)
 	w.raw = turn.Raw != nil
 	body, err := ph.Endpoint.AppendBody(w.body[:0], turn, history)
 	if w.bodyErr = err; err == nil {
@@ -265,9 +272,8 @@ func (w *worker) prepare(sess *Session, i int, id string, history []Message) {
 
 // countInput takes the source's count, or keeps the request's text for the sink to count, history included.
 func (w *worker) countInput(turn *Turn, history []Message) {
-	w.finished.Input = nil
 	if len(history) == 0 && turn.Input.Known {
-		w.finished.Record.In = turn.Input
+		w.asked.in = turn.Input
 		return
 	}
 	w.input = w.input[:0]
@@ -277,16 +283,16 @@ func (w *worker) countInput(turn *Turn, history []Message) {
 		}
 	}
 	if len(w.input) > 0 {
-		w.finished.Input = w.input[1:]
+		w.asked.uncounted = w.input[1:]
 	}
 }
 
 // issue gives the prepared turn its number and all that its call needs. more says that the answer goes into another turn.
 func (w *worker) issue(sess *Session, turn *Turn, p permit, more bool) {
-	ph, c, r := w.ph, &w.call, &w.finished.Record
-	r.Seq, r.Intended, r.Issued = p.seq, p.at, p.taken
+	ph, c := w.ph, &w.call
+	w.asked.permit = p
 	if turn.Timed && ph.Arrivals.Mode == Scheduled {
-		r.Scheduled = ph.start + int64(turn.At)
+		w.asked.scheduled = ph.start + int64(turn.At)
 	}
 	if w.bodyErr != nil {
 		return
@@ -296,28 +302,28 @@ func (w *worker) issue(sess *Session, turn *Turn, p permit, more bool) {
 	if more {
 		c.Keep = max(c.Keep, wire.KeepText)
 	}
-	if ph.Cancel.cancels(ph.plan.Seed, ph.index, r.Seq) {
+	if ph.Cancel.cancels(ph.plan.Seed, ph.index, p.seq) {
 		c.CancelAfter = max(ph.Cancel.Delay, 1) // 0 would be never
 	}
-	ph.Sink.Issued(ph.stream, r.Seq, sess, w.body)
+	ph.Sink.Issued(ph.stream, p.seq, sess, w.body)
 }
 
-// exchange sends what was issued, waits for its end and hands over its record.
-func (w *worker) exchange() {
-	ph, c, r := w.ph, &w.call, &w.finished.Record
+// exchange sends what was issued, waits for its end and hands over its record. It gives the text of the answer, and whether there was one.
+func (w *worker) exchange() (output []byte, ok bool) {
+	ph, c := w.ph, &w.call
 	if w.bodyErr != nil {
 		ph.run.prefill.release()
+		f := w.record()
+		r := &f.Record
 		r.Err = &metrics.Error{Type: "ValueError", Message: w.bodyErr.Error()}
 		r.Start, r.End = r.Issued, ph.Clock.Now()
-		w.finished.Body, w.finished.Raw = nil, nil
-		w.hand(nil, nil)
-		return
+		return w.hand(f)
 	}
 	unproven := !ph.warm[w.target].Load()
 	w.prefills = true
 	ph.Progress.InFlight.Add(1)
 	w.send()
-	first, cold, attempts := c.Facts, c.Facts.Cold, attempted(&c.Facts)
+	ready, began, cold, attempts := c.Facts.Ready, start(&c.Facts), c.Facts.Cold, attempted(&c.Facts)
 	for sent := 1; w.again(sent, &cold); sent++ {
 		w.send()
 		cold |= c.Facts.Cold
@@ -327,12 +333,14 @@ func (w *worker) exchange() {
 		ph.run.prefill.release()
 	}
 	ph.Progress.InFlight.Add(-1)
+	f := w.record()
+	r := &f.Record
 	fill(r, c)
 	if attempts > 1 {
 		r.Attempts = attempts
 	}
-	if c.Facts.Ready != first.Ready { // its clock runs since it was sent first
-		r.Ready, r.Start, r.Cold, r.Waited = first.Ready, start(&first), metrics.Cold(cold), c.Facts.Ready-first.Ready
+	if c.Facts.Ready != ready { // its clock runs since it was sent first
+		r.Ready, r.Start, r.Cold, r.Waited = ready, began, metrics.Cold(cold), c.Facts.Ready-ready
 	}
 	if unproven {
 		r.Cold |= metrics.ColdFirstInference
@@ -342,7 +350,7 @@ func (w *worker) exchange() {
 	}
 	if ph.plan.Watch {
 		r.Exchange = exchange(c)
-		w.finished.Body, w.finished.Raw = c.Body, c.Raw
+		f.Body, f.Raw = c.Body, c.Raw
 	}
 	if len(c.Spec) > 0 {
 		r.Spec = ph.Endpoint.SpecDecode(c.Spec)
@@ -357,11 +365,27 @@ func (w *worker) exchange() {
 			r.FirstTokens = u.Completion
 		}
 	}
-	out, reason := texts(c, w.out, w.reason)
-	if reason != nil {
-		w.out, w.reason = out, reason
+	f.Output, f.Reason = texts(c, w.out, w.reason)
+	if f.Reason != nil {
+		w.out, w.reason = f.Output, f.Reason
 	}
-	w.hand(out, reason)
+	return w.hand(f)
+}
+
+// record begins the record of what was asked.
+func (w *worker) record() *Finished {
+	ph, q := w.ph, &w.asked
+	f, _ := ph.records.Get().(*Finished)
+	if f == nil {
+		f = new(Finished)
+	}
+	p, r := &q.permit, &f.Record
+	r.Seq, r.Intended, r.Issued, r.Scheduled = p.seq, p.at, p.taken, q.scheduled
+	r.Session, r.Turn, r.Phase, r.Kind, r.Worker = q.session, q.turn, int32(ph.index), ph.Kind, int32(w.index)
+	r.ConversationID, r.RequestID, r.CorrelationID = q.conversation, q.request, q.correlated
+	r.Streaming, r.In, r.RequestedOSL = ph.Endpoint.Streaming(), q.in, q.limit
+	f.Input = q.uncounted
+	return f
 }
 
 // send gives the call to the transport and waits for its end.
@@ -390,8 +414,13 @@ func (w *worker) send() {
 	}
 }
 
-func (w *worker) hand(out, reason []byte) {
-	w.finished.Output, w.finished.Reason = out, reason
-	w.ph.count(&w.finished.Record)
-	w.ph.Sink.Finished(&w.finished)
+// hand hands a request over that has ended.
+func (w *worker) hand(f *Finished) (output []byte, ok bool) {
+	w.ended = f.Record.End
+	output, ok = f.Output, f.Record.Err == nil
+	w.ph.count(&f.Record)
+	w.ph.Sink.Finished(f)
+	*f = Finished{}
+	w.ph.records.Put(f)
+	return output, ok
 }
