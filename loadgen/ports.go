@@ -47,9 +47,6 @@ type Turn struct {
 	// JSON, nil = none.
 	Extra []Field
 	Tools []byte
-	// PromptHash is a hash of what the server's prefix cache would see: the first 16 tokens after a template's fixed words, or the whole
-	// prompt where it is shorter. 0 = not known.
-	PromptHash uint64
 }
 
 // Session is one conversation.

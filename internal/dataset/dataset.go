@@ -369,9 +369,8 @@ func (s *Source) count(p prompt) {
 	case p.words >= sure:
 		repeated = p.number >= s.fit.Distinct(p.words)
 	default:
-		hash := p.session.Turns[0].PromptHash
-		_, repeated = s.seen[hash]
-		s.seen[hash] = struct{}{}
+		_, repeated = s.seen[p.window]
+		s.seen[p.window] = struct{}{}
 	}
 	if repeated {
 		s.stats.Repeated++

@@ -27,6 +27,7 @@ type prompt struct {
 	ratio    float64 // of Source.Scale, likewise
 	number   uint64  // what its opening spells
 	words    int     // words of the opening within the window
+	window   uint64  // a hash of the window, where these words are too few to tell whether it is new
 	again    bool    // a later use of an entry
 	random   bool    // whether it is one shows when it is handed out
 	stream   int
@@ -136,7 +137,6 @@ func (m *maker) turn(p *prompt, stream int, entry int64, i int) (loadgen.Turn, e
 			return turn, err
 		}
 		if s.o.UserContext > 0 { // the first text that is the session's own
-			turn.PromptHash = m.hash([]byte(turn.Messages[len(turn.Messages)-1].Content))
 			p.number, p.words = number, tokenize.OpeningWords
 		}
 	} else if s.o.Delay.given() {
@@ -155,9 +155,11 @@ func (m *maker) turn(p *prompt, stream int, entry int64, i int) (loadgen.Turn, e
 			return turn, err
 		}
 		texts[j], tokens = string(m.buf), n
-		if i == 0 && j == 0 && turn.PromptHash == 0 {
-			turn.PromptHash = m.hash(m.buf[from:])
+		if i == 0 && j == 0 && p.words == 0 {
 			p.number, p.words = number*uint64(batch), m.within(from, words)
+			if p.words < sure {
+				p.window = m.hash(m.buf[from:])
+			}
 		}
 	}
 	message := loadgen.Message{Role: "user", Content: texts[0]}
@@ -293,7 +295,7 @@ func wordLength(text []byte) int {
 	return len(text)
 }
 
-// hash hashes the first tokens of text, never to 0. So many bytes are enough for any text that is not made of very long tokens.
+// hash hashes the first tokens of text. So many bytes are enough for any text that is not made of very long tokens.
 func (m *maker) hash(text []byte) uint64 {
 	const enough = 16 * window
 	m.ids = m.s.o.Tokenizer.Append(m.ids[:0], text[:min(len(text), enough)])
@@ -303,7 +305,7 @@ func (m *maker) hash(text []byte) uint64 {
 		binary.LittleEndian.PutUint32(b[:], uint32(id))
 		h.Write(b[:])
 	}
-	return max(h.Sum64(), 1)
+	return h.Sum64()
 }
 
 // id is the session's id: the first profiling phase has aiperf's own, other streams name themselves in it, so that no two sessions of a run
