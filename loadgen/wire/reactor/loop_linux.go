@@ -73,9 +73,10 @@ type loop struct {
 	ep, alarm      int // epoll, timerfd
 	epFile         *os.File
 	parker         syscall.RawConn // of epFile
-	pollFunc       func(uintptr) bool
-	n              int // events taken
-	quiet          int // a socket that has the kernel stamp arrivals as long as it is open: it begins late and ends with the last one
+	turnsFunc      func(uintptr) bool
+	parkedAt       int64 // when the loop was last about to be parked; 0 = it was not
+	n              int   // events taken
+	quiet          int   // a socket that has the kernel stamp arrivals as long as it is open: it begins late and ends with the last one
 	rx             stamp.Receiver
 	tx             sender
 	buf            []byte
@@ -105,7 +106,7 @@ func newLoop(h *hub, index int) (*loop, error) {
 	l.keeper.fire = l.keepReady
 	l.rx.Init(o.Clock)
 	l.tx.init()
-	l.pollFunc = func(uintptr) bool { return l.poll() }
+	l.turnsFunc = func(uintptr) bool { return l.turns() }
 	if err := l.descriptors(); err != nil {
 		l.closeAll()
 		return nil, err
@@ -173,19 +174,62 @@ func (l *loop) post(o op) bool {
 	return true
 }
 
-// run is the loop. It ends when the transport is closed.
+// run is the loop. It ends when the transport is closed. All turns are within one read of the epoll descriptor in Go's poller, of which it is
+// one that becomes readable: what becomes ready while a turn works is remembered there, so that a turn that has found all there was need not
+// look again before it parks. A read begins anew only where others have woken the loop by its deadline.
 func (l *loop) run() {
 	defer close(l.gone)
-	for !l.finished() {
+	for l.parker.Read(l.turnsFunc) != nil {
+		l.mu.Lock()
+		l.unprod()
+		l.mu.Unlock()
+	}
+	l.closeAll() // nobody posts any more
+}
+
+// turns does turns while there is work. It reports false where the loop is to be parked, and true where it has ended.
+func (l *loop) turns() (ended bool) {
+	if l.parkedAt != 0 {
+		l.load.parked += l.now() - l.parkedAt
+		l.parkedAt = 0
+	}
+	for {
 		l.turn()
+		if l.finished() {
+			return true
+		}
+		if l.n < batch && l.unread.len() == 0 && l.unsent.len() == 0 && l.nextOp == len(l.ops) && l.sleep() {
+			l.parkedAt = l.now()
+			return false
+		}
+	}
+}
+
+// sleep has those who post wake the loop from now on; false where something is posted already.
+func (l *loop) sleep() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.posted) > 0 {
+		return false
+	}
+	l.unprod()
+	l.asleep = true
+	return true
+}
+
+// unprod takes back the deadline by which others have woken the loop; mu is held.
+func (l *loop) unprod() {
+	if l.prod {
+		l.prod = false
+		_ = l.epFile.SetReadDeadline(time.Time{})
 	}
 }
 
 // turn is one round: what has come, what was left over, what others want, what is due.
 func (l *loop) turn() {
-	n := l.wait()
+	l.poll()
 	l.budget = turnSize
-	for i := range n {
+	for i := range l.n {
 		l.event(&l.events[i])
 	}
 	l.readOn()
@@ -202,40 +246,14 @@ func (l *loop) turn() {
 	}
 }
 
-// wait takes the events there are. Where there are none, and no work is left, it parks the loop in Go's poller, of which the epoll
-// descriptor is one that becomes readable.
-func (l *loop) wait() int {
-	if l.unread.len() > 0 || l.unsent.len() > 0 || l.nextOp < len(l.ops) {
-		l.poll()
-		return l.n
+// poll takes the events there are without waiting.
+func (l *loop) poll() {
+	for {
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(l.ep), uintptr(unsafe.Pointer(&l.events[0])), batch, 0, 0, 0)
+		if l.n = int(n); errno != syscall.EINTR { // nothing else can happen to a valid descriptor
+			return
+		}
 	}
-	l.mu.Lock()
-	if len(l.posted) > 0 {
-		l.mu.Unlock()
-		l.poll()
-		return l.n
-	}
-	if l.prod {
-		l.prod = false
-		_ = l.epFile.SetReadDeadline(time.Time{})
-	}
-	l.asleep = true
-	l.mu.Unlock()
-	from := l.now()
-	if l.parker.Read(l.pollFunc) != nil { // woken by others, perhaps before it has looked at the descriptor
-		l.poll()
-	}
-	l.load.parked += l.now() - from
-	return l.n
-}
-
-// poll takes the events there are without waiting. It reports whether there are any.
-func (l *loop) poll() bool {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(l.ep), uintptr(unsafe.Pointer(&l.events[0])), batch, 0, 0, 0)
-	if l.n = int(n); errno != 0 { // EINTR: nothing else can happen to a valid descriptor
-		l.n = 0
-	}
-	return l.n > 0
 }
 
 func (l *loop) event(ev *unix.EpollEvent) {
@@ -432,6 +450,5 @@ func (l *loop) finished() bool {
 		return false
 	}
 	l.ended = true
-	l.closeAll()
 	return true
 }
