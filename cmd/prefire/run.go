@@ -105,6 +105,12 @@ number can be trusted.`,
 	case errors.As(err, &code):
 		return int(code)
 	default:
+		if word := p.args[1:]; cmd == root && len(word) > 0 && !strings.HasPrefix(word[0], "-") { // whatever flags stand behind it
+			err = fmt.Errorf("unknown command %q", word[0])
+			if near := root.SuggestionsFor(word[0]); len(near) > 0 {
+				err = fmt.Errorf("%w. Did you mean %s?", err, strings.Join(near, " or "))
+			}
+		}
 		fmt.Fprintf(p.stderr, "%s: %v\nSee '%s --help'.\n", p.name(), err, cmd.CommandPath())
 		return exitFailed
 	}
