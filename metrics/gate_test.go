@@ -28,6 +28,7 @@ var gateCases = []struct {
 	{"server", Options{Streaming: true, ServerCounts: true}},
 	{"warmup", Options{Streaming: true}},
 	{"all", Options{Streaming: true, Network: true, Objectives: objectives}},
+	{"turns", Options{Streaming: true}},
 }
 
 // objectives are those of the run all.
@@ -40,7 +41,7 @@ var objectives = func() *Objectives {
 }()
 
 // untrimmed reports whether a case has aiperf's curves.
-func untrimmed(name string) bool { return name == "all" }
+func untrimmed(name string) bool { return name == "all" || strings.HasPrefix(name, "turns") }
 
 type exportedLine struct {
 	Metadata struct {
