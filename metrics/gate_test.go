@@ -29,6 +29,7 @@ var gateCases = []struct {
 	{"warmup", Options{Streaming: true}},
 	{"all", Options{Streaming: true, Network: true, Objectives: objectives}},
 	{"turns", Options{Streaming: true}},
+	{"turns-errors", Options{Streaming: true}},
 }
 
 // objectives are those of the run all.
