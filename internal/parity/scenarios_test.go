@@ -111,6 +111,11 @@ func scenarios() []scenario {
 {"text":"two", "output_length": 4}
 `},
 		{name: "sessions, few prompts", server: fast, args: stream("--num-conversations", "6", "--num-dataset-entries", "3")},
+		{name: "distribution of lengths", server: fast, shape: true, args: []string{"--model", "test-model", "--url", "URL", "--streaming", "--tokenizer",
+			"builtin", "--sequence-distribution", "32,4:50;64,8:50", "--random-seed", "11", "--ui", "none", "--no-server-metrics", "--no-gpu-telemetry",
+			"--request-count", "6"}},
+		{name: "two models", server: fakellm.Options{TTFT: fast.TTFT, ITL: fast.ITL}, args: stream("--request-count", "6", "--model", "test-model,other-model",
+			"--model-selection-strategy", "round_robin")},
 	}
 }
 
