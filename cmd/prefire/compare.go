@@ -285,8 +285,11 @@ func writeComparedReport(file string, dirs []string, pairs []comparedPair) error
 	list := make([]report.Comparison, len(pairs))
 	for i := range pairs {
 		c := &pairs[i]
-		rows := c.rows()
-		list[i] = report.Comparison{Name: c.name, Records: c.records, Verdict: c.overall(), Notes: append(c.reasons(), c.said()...), Metrics: c.metrics, Head: rows[0], Rows: rows[1:]}
+		rows, notes := c.rows(), append(c.reasons(), c.said()...)
+		if line := c.errors(); line != "" {
+			notes = slices.Insert(notes, 0, line)
+		}
+		list[i] = report.Comparison{Name: c.name, Records: c.records, Verdict: c.overall(), Notes: notes, Metrics: c.metrics, Head: rows[0], Rows: rows[1:]}
 	}
 	o := report.Options{Name: fmt.Sprintf("%s (B) against %s (A)", dirs[1], dirs[0]), Version: version()}
 	to := export.Dir{FS: export.Disk{}, Path: filepath.Dir(file)}

@@ -100,7 +100,11 @@ func TestCompareFoldersOfRuns(t *testing.T) {
 		if name == "b/isl2" {
 			ttft = 120
 		}
-		writeRun(t, filepath.Join(dir, filepath.FromSlash(name)), uint64(i), ttft, 10)
+		failed := 0
+		if name == "b/isl2" {
+			failed = 30
+		}
+		writeFailingRun(t, filepath.Join(dir, filepath.FromSlash(name)), uint64(i), ttft, 10, failed)
 	}
 	page := filepath.Join(dir, "new", "page.html")
 	p := must(t, "compare", filepath.Join(dir, "a"), filepath.Join(dir, "b"), "--json", "--report", page)
@@ -126,7 +130,7 @@ func TestCompareFoldersOfRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"B against A: isl1", "B against A: isl2", `class="word">worse</span>`, `class="word">no difference</span>`, ">A: isl2</h2>", ">B: isl2</h2>"} {
+	for _, want := range []string{"B against A: isl1", "B against A: isl2", `class="word">worse</span>`, `class="word">no difference</span>`, "<li>errors: worse: 0.0 % of A&#39;s requests failed and 7.5 % of B&#39;s</li>", ">A: isl2</h2>", ">B: isl2</h2>"} {
 		if !strings.Contains(string(data), want) {
 			t.Errorf("the page does not say %q", want)
 		}
