@@ -33,6 +33,8 @@ func (words) Streaming() bool { return true }
 
 func (words) Parser() wire.Parser { return words{} }
 
+func (words) Answers(*loadgen.Turn) int { return 1 }
+
 func (words) AppendBody(dst []byte, t *loadgen.Turn, history []loadgen.Message) ([]byte, error) {
 	b, err := json.Marshal(struct {
 		M   []loadgen.Message

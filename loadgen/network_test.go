@@ -117,6 +117,8 @@ func TestSlowNamesAndConnectsAreInTheRecordsOfTheConnectionsTheyHit(t *testing.T
 // chatOf sends bodies that the fake server understands.
 type chatOf struct{ words }
 
+func (chatOf) Answers(*loadgen.Turn) int { return 1 }
+
 func (chatOf) AppendBody(dst []byte, t *loadgen.Turn, _ []loadgen.Message) ([]byte, error) {
 	return append(append(append(dst, `{"model":"m","stream":true,"max_tokens":2,"messages":[{"role":"user","content":"`...), t.Messages[0].Content...), `"}]}`...), nil
 }

@@ -76,6 +76,8 @@ type Source interface {
 type Endpoint interface {
 	// AppendBody appends the body of one request: history holds the messages of the turns before, answers included.
 	AppendBody(dst []byte, t *Turn, history []Message) ([]byte, error)
+	// Answers is how many answers of the turn's output limit a request asks for: several prompts have one each, and n asks for more.
+	Answers(t *Turn) int
 	// Parser returns a new parser for one worker's calls.
 	Parser() wire.Parser
 	// Usage reads the raw usage object of an answer; false where it holds no counts.

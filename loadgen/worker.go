@@ -260,7 +260,7 @@ func (w *worker) prepare(sess *Session, i int, id string, history []Message) {
 	*q = asked{session: sess.Index, turn: int32(i), conversation: sess.ID, request: ph.NewID(), correlated: id}
 	w.countInput(turn, history)
 	if turn.MaxTokens > 0 {
-		q.limit = metrics.Known(int64(turn.MaxTokens))
+		q.limit = metrics.Known(int64(turn.MaxTokens) * int64(ph.Endpoint.Answers(turn)))
 	}
 	w.header = ph.Header(w.header[:0], q.request, q.correlated)
 	w.raw = turn.Raw != nil

@@ -36,6 +36,8 @@ func (endless) SpecDecode([]byte) *metrics.SpecDecode { return nil }
 
 func (endless) Usage([]byte) (metrics.Usage, bool)  { return metrics.Usage{}, false }
 func (endless) Body([]byte, *wire.Delta) wire.Class { return wire.Malformed }
+func (endless) Answers(*loadgen.Turn) int           { return 1 }
+
 func (endless) AppendBody(dst []byte, _ *loadgen.Turn, _ []loadgen.Message) ([]byte, error) {
 	return append(dst, "go"...), nil
 }

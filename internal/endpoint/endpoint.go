@@ -72,6 +72,7 @@ type Endpoint struct {
 	fields    []field // before the limit
 	limit     string  // name of the output limit; "" = there is none
 	extra     []Pair
+	choices   int // asked for by n; 0 = it does not say
 }
 
 var _ loadgen.Endpoint = (*Endpoint)(nil)
@@ -91,8 +92,11 @@ func New(o Options) (*Endpoint, error) {
 			return nil, fmt.Errorf("extra field %q is not JSON: %w", p.Key, err)
 		}
 		e.extra[i] = Pair{p.Key, v}
-		if p.Key == "stream" {
+		switch p.Key {
+		case "stream":
 			e.streaming = truthy(v)
+		case "n":
+			e.choices, _ = strconv.Atoi(string(v)) // what is no number the server refuses
 		}
 	}
 	stream := field{key: "stream", value: strconv.AppendBool(nil, o.Streaming)}
@@ -117,6 +121,15 @@ func New(o Options) (*Endpoint, error) {
 
 // Streaming says whether requests ask for an event stream.
 func (e *Endpoint) Streaming() bool { return e.streaming }
+
+// Answers is how many answers a request of the turn asks for.
+func (e *Endpoint) Answers(t *loadgen.Turn) int {
+	n := max(1, e.choices)
+	if e.kind == Completions {
+		n *= max(1, countTexts(t.Messages))
+	}
+	return n
+}
 
 // Parser returns a parser of the endpoint's answers, streamed and whole.
 func (e *Endpoint) Parser() wire.Parser {

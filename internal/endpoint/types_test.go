@@ -194,3 +194,34 @@ func TestPathsAndKinds(t *testing.T) {
 		}
 	}
 }
+
+func TestAnswersAskedFor(t *testing.T) {
+	texts := func(list ...string) *loadgen.Turn {
+		turn := new(loadgen.Turn)
+		for _, s := range list {
+			turn.Messages = append(turn.Messages, loadgen.Message{Content: s})
+		}
+		return turn
+	}
+	for _, c := range []struct {
+		kind Type
+		n    string
+		turn *loadgen.Turn
+		want int
+	}{
+		{Chat, "", texts("a"), 1}, {Chat, "", texts("a", "b"), 1}, {Chat, "3", texts("a"), 3}, {Chat, `"x"`, texts("a"), 1},
+		{Completions, "", texts("a"), 1}, {Completions, "", texts("a", "b", ""), 2}, {Completions, "2", texts("a", "b", "c"), 6}, {Embeddings, "", texts("a", "b"), 1},
+	} {
+		o := Options{Type: c.kind, Model: "m"}
+		if c.n != "" {
+			o.Extra = []Pair{{"n", []byte(c.n)}}
+		}
+		e, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.Answers(c.turn); got != c.want {
+			t.Errorf("%s with n %q and %d texts: %d, want %d", c.kind, c.n, len(c.turn.Messages), got, c.want)
+		}
+	}
+}

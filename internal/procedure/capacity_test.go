@@ -72,6 +72,8 @@ func (*plain) Usage([]byte) (metrics.Usage, bool)                     { return m
 func (*plain) Body([]byte, *wire.Delta) wire.Class                    { return wire.Malformed }
 func (*plain) Issued(loadgen.Stream, int64, *loadgen.Session, []byte) {}
 
+func (*plain) Answers(*loadgen.Turn) int { return 1 }
+
 func (*plain) AppendBody(dst []byte, _ *loadgen.Turn, _ []loadgen.Message) ([]byte, error) {
 	return append(dst, '{', '}'), nil
 }
