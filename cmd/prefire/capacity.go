@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -602,18 +603,7 @@ func indented(w io.Writer, v any) error {
 
 // readStepRequests reads a step's requests, none where none came back.
 func readStepRequests(dir string, names export.Names, tags []string) (rs []procedure.StepRequest, err error) {
-	open := func(name string) (io.Reader, error) {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		return strings.NewReader(string(data)), nil
-	}
-	records, err := open(names.Records)
-	if err != nil {
-		return nil, err
-	}
-	censored, err := open(names.Censored)
+	records, censored, err := openRecords(dir, names)
 	if err != nil {
 		return nil, err
 	}
@@ -621,4 +611,17 @@ func readStepRequests(dir string, names export.Names, tags []string) (rs []proce
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return rs, nil
+}
+
+// openRecords gives a run's records and its censored requests, empty where there are none.
+func openRecords(dir string, names export.Names) (records, censored io.Reader, err error) {
+	open := func(name string) io.Reader {
+		data, failed := os.ReadFile(filepath.Join(dir, name))
+		if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
+		}
+		return bytes.NewReader(data)
+	}
+	records, censored = open(names.Records), open(names.Censored)
+	return records, censored, err
 }

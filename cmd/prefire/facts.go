@@ -62,7 +62,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		Server:    serverLines(r.Server),
 		Health:    clientLine(b.health.Client, &client, &b.used),
 		Client:    judged,
-		Notices:   slices.Concat(b.recordNotices(r.Results, counts, cold), b.runNotices(verdicts), b.promptNotices(prompts), b.control.notices(), b.networkNotices(), b.trip.notices(), b.sliceNotices(), lagNotice(r.Results)),
+		Notices:   slices.Concat(b.recordNotices(r.Results, counts, cold), b.runNotices(verdicts), warmupNotices(sum), b.promptNotices(prompts), b.control.notices(), b.networkNotices(), b.trip.notices(), b.sliceNotices(), lagNotice(r.Results)),
 	}
 }
 
@@ -312,6 +312,17 @@ func verdictFacts(verdicts []verdict) []any {
 
 // failedShare is what share of failed requests is worth a notice of its own.
 const failedShare = 0.1
+
+// warmupNotices name the warm-up phases that warmed little, since most of their requests were not answered.
+func warmupNotices(sum *loadgen.Summary) (out []string) {
+	for i := range sum.Phases {
+		s := &sum.Phases[i]
+		if lost := s.Failed + s.Censored; s.Phase.Kind == metrics.Warmup && 2*lost > s.Sent {
+			out = append(out, fmt.Sprintf("%d of the %d requests of phase %s failed or were cut: the server was hardly warmed by them before the measurement began", lost, s.Sent, s.Phase.Name))
+		}
+	}
+	return out
+}
 
 // recordNotices are those that the records alone give rise to.
 func (b *bench) recordNotices(rs []metrics.Result, c metrics.Counts, cold metrics.ColdReport) []string {

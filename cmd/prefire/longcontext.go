@@ -42,7 +42,8 @@ func longContextCommand(p process) *cobra.Command {
 	}
 	help += `
 healthy where every interval keeps its limit; unhealthy from the first length where a whole interval breaks one; undecided where an interval
-straddles its limit, with the number of requests that would decide it. The exit code says whether the runs worked, not what they found.`
+straddles its limit, with the number of requests that would decide it. A length at which no request was answered ends the scan; it is in the
+table and in the verdict. The exit code says whether the runs worked, not what they found.`
 	return &cobra.Command{
 		Use:                "longcontext --isl N,N,... FLAGS",
 		Short:              "Find where prefill stops scaling with the input length",
@@ -94,6 +95,9 @@ func longContext(p process, args []string) error {
 	}
 	if !configs[0].Endpoint.Streaming {
 		return errors.New("longcontext measures TTFT, which needs --streaming (endpoint.streaming: true in the config file)")
+	}
+	if configs[0].Artifacts.Level == config.LevelSummary {
+		return errors.New("longcontext judges by the single requests, which --export-level summary does not keep: leave it out, or give records")
 	}
 	switch len(folder) {
 	case 0:
@@ -244,11 +248,13 @@ type scan struct {
 	report   bool
 	runs     []*export.Run      // of the lengths that ended
 	samples  []procedure.Length // likewise
+	notes    lengthNotes
 }
 
 func (s *scan) folder(isl int) string { return filepath.Join(s.dir, "isl"+strconv.Itoa(isl)) }
 
-// run runs the lengths one after another. Ctrl-C ends the scan at the length that it hit, which is not part of the result.
+// run runs the lengths one after another. Ctrl-C ends the scan at the length that it hit, which is not part of the result; a length at which
+// nothing was answered, or whose run ended before its time, ends it too and is.
 func (s *scan) run(step func(isl int) (cfg *config.Config, command string)) error {
 	for _, isl := range s.lengths {
 		cfg, command := step(isl)
@@ -257,27 +263,41 @@ func (s *scan) run(step func(isl int) (cfg *config.Config, command string)) erro
 		if err != nil && !stopped {
 			return err
 		}
-		if !stopped {
-			if err := out.end(s.stderr); err != nil {
-				return err
-			}
-		}
 		if stopped || out.run.WasCancelled {
 			fmt.Fprintf(s.stdout, "Stopped at %d tokens: that length is not in the table.\n", isl)
-			break
+			if !stopped {
+				return out.end(s.stderr)
+			}
+			return nil
 		}
-		file := filepath.Join(s.folder(isl), export.NewNames(cfg.Artifacts.Prefix).Records)
-		records, err := os.ReadFile(file)
-		if err != nil {
+		if err := s.take(isl, cfg, out); err != nil {
+			return errors.Join(err, out.failed)
+		}
+		if err := out.end(s.stderr); err != nil {
 			return err
 		}
-		l := procedure.Length{Asked: isl}
-		if l.Samples, err = procedure.ReadSamples(bytes.NewReader(records)); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		s.runs, s.samples = append(s.runs, out.run), append(s.samples, l)
-		fmt.Fprintf(s.stdout, "  %d tokens: %d requests\n", isl, out.run.Screen.Counts.OK)
 	}
+	return nil
+}
+
+// take adds a length's run.
+func (s *scan) take(isl int, cfg *config.Config, out *outcome) error {
+	records, censored, err := openRecords(s.folder(isl), export.NewNames(cfg.Artifacts.Prefix))
+	if err != nil {
+		return err
+	}
+	l, err := procedure.ReadLength(isl, records, censored)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.folder(isl), err)
+	}
+	s.runs, s.samples = append(s.runs, out.run), append(s.samples, l)
+	s.notes.add(isl, out)
+	if why := unmeasured(out.run); why != "" {
+		fmt.Fprintf(s.stdout, "  %d tokens: not measured: %s\n", isl, why)
+		fmt.Fprintf(s.stderr, "%s: at %d tokens %s\n", s.name(), isl, why)
+		return nil
+	}
+	fmt.Fprintf(s.stdout, "  %d tokens: %d requests\n", isl, out.run.Screen.Counts.OK)
 	return nil
 }
 
@@ -298,6 +318,9 @@ func (s *scan) conclude() error {
 	fmt.Fprintln(s.stdout)
 	if err := s.table(v); err != nil {
 		return err
+	}
+	if lines := s.notes.lines(); len(lines) > 0 {
+		fmt.Fprintf(s.stdout, "\n%s\n", strings.Join(lines, "\n"))
 	}
 	fmt.Fprintf(s.stdout, "\n%s\n", verdictText(v))
 	out := export.Dir{FS: export.Disk{}, Path: s.dir}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -15,6 +16,10 @@ func (s *scan) table(v procedure.LongContext) error {
 	w := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	heads := [2]string{"ISL\treached\tserver's\tprefill\t\tper 1,000\tTTFT avg\tp99\tgrowth\toutput\t\tmeasured\tcold\t",
 		"tokens\ttokens\tcount\ttok/s/user\tof first\ts\tms\tms\texponent\ttok/s/user\tof first\trequests\tout\t"}
+	losses := s.losses()
+	for _, l := range losses {
+		heads[0], heads[1] = heads[0]+l.head+"\t", heads[1]+l.below+"\t"
+	}
 	if s.baseline != nil {
 		heads[0], heads[1] = heads[0]+"baseline\t\t", heads[1]+"tok/s/user\tnow\t"
 	}
@@ -23,8 +28,8 @@ func (s *scan) table(v procedure.LongContext) error {
 		prefill, output := find(r.Results, "prefill_throughput_per_user"), find(r.Results, "output_token_throughput_per_user")
 		ttft := find(r.Results, "time_to_first_token")
 		growth := "-"
-		if i > 0 && v.Lengths != nil && v.Lengths[i-1].Checks[0].Value != nil {
-			growth = fmt.Sprintf("%.2f", *v.Lengths[i-1].Checks[0].Value)
+		if c := v.Lengths[i].Check("ttft_growth"); c != nil && c.Value != nil {
+			growth = fmt.Sprintf("%.2f", *c.Value)
 		}
 		counted := "-"
 		if n := s.samples[i].Counted(); n > 0 {
@@ -36,6 +41,9 @@ func (s *scan) table(v procedure.LongContext) error {
 			cell(ttft, "%.2f", avg), cell(ttft, "%.2f", func(m *metrics.Result) float64 { return m.P[len(m.P)-1] }), growth,
 			cell(output, "%.1f", avg), s.ofFirst(output),
 			cell(ttft, "%.0f", func(m *metrics.Result) float64 { return float64(m.Count) }), r.Screen.Cold.Count)
+		for _, l := range losses {
+			fmt.Fprintf(w, "%d\t", l.of(&r.Screen.Counts))
+		}
 		if s.baseline != nil {
 			old, ok := s.baseline.at(s.lengths[i])
 			if ok && prefill != nil {
@@ -47,6 +55,22 @@ func (s *scan) table(v procedure.LongContext) error {
 		fmt.Fprintln(w)
 	}
 	return w.Flush()
+}
+
+// loss is a column for requests that were not answered.
+type loss struct {
+	head, below string
+	of          func(*metrics.Counts) int64
+}
+
+// losses are the columns that the scan has any for.
+func (s *scan) losses() []loss {
+	return slices.DeleteFunc([]loss{
+		{"failed", "", func(c *metrics.Counts) int64 { return c.Failed }},
+		{"cut while", "they ran", func(c *metrics.Counts) int64 { return c.Censored }},
+	}, func(l loss) bool {
+		return !slices.ContainsFunc(s.runs, func(r *export.Run) bool { return l.of(&r.Screen.Counts) > 0 })
+	})
 }
 
 // ofFirst is a metric's average as a share of that at the shortest length.
@@ -75,7 +99,7 @@ func verdictText(v procedure.LongContext) string {
 		fmt.Fprintf(&b, "Verdict: unhealthy from %d tokens on, by the rule that %s.", v.From, rules[v.Rule])
 	default:
 		b.WriteString("Verdict: undecided.")
-		if len(v.Lengths) == 0 {
+		if len(v.Lengths) < 2 {
 			b.WriteString(" One length alone cannot be judged.")
 		} else if v.CutFrom > 0 {
 			fmt.Fprintf(&b, " By its own count the server does not read the whole prompts of %d tokens: it cuts them, and what it does with whole ones is not known.", v.CutFrom)
@@ -85,11 +109,10 @@ func verdictText(v procedure.LongContext) string {
 	}
 	for _, l := range v.Lengths {
 		if l.Cut {
-			fmt.Fprintf(&b, "\n  at %d tokens: not judged, for prompts were cut", l.Asked)
-			continue
+			fmt.Fprintf(&b, "\n  at %d tokens: how it scales is not judged, for prompts were cut", l.Asked)
 		}
 		for _, c := range l.Checks {
-			if c.Judgement == procedure.Healthy {
+			if c.Judgement == procedure.Healthy || l.Cut && c.Rule != "error_rate" {
 				continue
 			}
 			fmt.Fprintf(&b, "\n  at %d tokens: %s", l.Asked, c.Rule)
@@ -125,7 +148,8 @@ func (s *scan) document(v procedure.LongContext) export.Object {
 	lengths := make([]export.Object, len(s.runs))
 	for i, r := range s.runs {
 		l := export.Object{{Key: "isl", Value: s.lengths[i]}, {Key: "artifact_dir", Value: s.folder(s.lengths[i])},
-			{Key: "requests", Value: r.Screen.Counts.OK}, {Key: "failed", Value: r.Screen.Counts.Failed}, {Key: "cold", Value: r.Screen.Cold.Count}}
+			{Key: "requests", Value: r.Screen.Counts.OK}, {Key: "failed", Value: r.Screen.Counts.Failed},
+			{Key: "cut", Value: r.Screen.Counts.Censored}, {Key: "overdue", Value: s.samples[i].Overdue}, {Key: "cold", Value: r.Screen.Cold.Count}}
 		add := func(key, tag string, of func(*metrics.Result) float64) {
 			if m := find(r.Results, tag); m != nil {
 				l = append(l, export.Field{Key: key, Value: of(m)})
@@ -144,14 +168,18 @@ func (s *scan) document(v procedure.LongContext) export.Object {
 		if old, ok := s.baseline.at(s.lengths[i]); ok {
 			l = append(l, export.Field{Key: "baseline_prefill_throughput_per_user", Value: old})
 		}
-		if i > 0 {
-			l = append(l, export.Field{Key: "checks", Value: v.Lengths[i-1].Checks})
+		if why := unmeasured(r); why != "" {
+			l = append(l, export.Field{Key: "not_measured_because", Value: why})
 		}
+		l = append(l, export.Field{Key: "checks", Value: v.Lengths[i].Checks})
 		lengths[i] = l
 	}
 	o = append(o, export.Field{Key: "rules", Value: rules})
 	if s.baseline != nil {
 		o = append(o, export.Field{Key: "baseline", Value: s.baseline.from})
+	}
+	if lines := s.notes.lines(); len(lines) > 0 {
+		o = append(o, export.Field{Key: "notes", Value: lines})
 	}
 	return append(o, export.Field{Key: "lengths", Value: lengths})
 }

@@ -149,6 +149,10 @@ type outcome struct {
 	failed error  // what ended the run in the middle
 	client string // the transport
 	used   used   // over the profiling phases
+	// prompts is what the run says of its prompts.
+	prompts []string
+	// overdue is how many requests were cut after they had run for longer than any that was answered.
+	overdue int
 }
 
 // bench is one benchmark while it runs.
@@ -611,5 +615,6 @@ func (b *bench) export(sum *loadgen.Summary, failed error) (*outcome, error) {
 	b.describe(r, sum, acc)
 	r.Screen.Files = b.files(r.Server, more)
 	r.Broken = b.sink.broken
-	return &outcome{run: r, code: code, failed: failed, client: b.health.Client, used: b.used}, errors.Join(written, b.dir.WriteRun(r, acc.Histograms()))
+	return &outcome{run: r, code: code, failed: failed, client: b.health.Client, used: b.used, prompts: b.promptNotices(b.load.source.Stats()),
+		overdue: b.sink.overdue.Count()}, errors.Join(written, b.dir.WriteRun(r, acc.Histograms()))
 }

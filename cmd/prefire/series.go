@@ -260,6 +260,7 @@ func (s *series) run(step *config.Step, trial int) (run *sweep.Run, ended bool) 
 	_ = out.end(s.stderr)
 	run.Metrics = export.Figures(out.run)
 	counts := out.run.Screen.Counts
+	run.Hung = 100 * float64(out.overdue) / float64(max(1, counts.Sent))
 	switch {
 	case out.code == exitTerminated:
 		s.stopped, s.code, run.Failure = true, exitTerminated, "the run was terminated: its files hold what was measured until then"

@@ -87,6 +87,9 @@ func (s *series) show(cells []sweep.Cell, sum *sweep.Summary) {
 		rows = append(rows, []string{h.tag + " " + h.stat, two(a.Mean), two(a.Low) + " to " + two(a.High), two(a.Std), inPercent(a.CV), a.Unit})
 	}
 	writeTable(s.stdout, rows)
+	if lost := cells[0].Lost(); lost > sweep.MostErrors {
+		fmt.Fprintf(s.stdout, "\n%.2f %% of the requests failed or hung until they were cut: the latencies are those of the others\n", lost)
+	}
 	fmt.Fprintf(s.stdout, "\nAll figures: %s\n", filepath.Join(s.dir.Path, s.plan.Layout.Aggregate(cells[0].Variation)))
 }
 
@@ -103,7 +106,7 @@ func headlines() []headline {
 func (s *series) table() { s.print(sweep.Cells(s.runs, s.plan.Confidence)) }
 
 // print prints a row for each variation: its values, the means of the headlines over its repeats, with half the width of the interval where
-// there is one, and how many repeats count.
+// there is one, the share of requests that hung, where any did, and how many repeats count.
 func (s *series) print(cells []sweep.Cell) {
 	variations := s.variations()
 	names := sweep.Names(variations)
@@ -136,6 +139,10 @@ func (s *series) print(cells []sweep.Cell) {
 		header = append(header, shortTag(h.tag)+" "+h.stat)
 		units = append(units, unitOf(cells, h))
 	}
+	hung := slices.ContainsFunc(cells, func(c sweep.Cell) bool { return c.Hung() > 0 })
+	if hung {
+		header, units = append(header, "hung"), append(units, "%")
+	}
 	rows := [][]string{append(header, "runs"), append(units, "")}
 	for i := range cells {
 		c := &cells[i]
@@ -160,6 +167,9 @@ func (s *series) print(cells []sweep.Cell) {
 				}
 			}
 			row = append(row, text)
+		}
+		if hung {
+			row = append(row, two(c.Hung()))
 		}
 		rows = append(rows, append(row, fmt.Sprintf("%d/%d", c.OK(), len(c.Runs))))
 	}
@@ -203,7 +213,7 @@ func (s *series) best(sum *sweep.Summary) {
 		for i, c := range sum.Failing {
 			names[i] = s.short(c.Variation)
 		}
-		fmt.Fprintf(s.stdout, "Not among the best, since more than %g %% of their requests failed: %s\n", sweep.MostErrors, strings.Join(names, "; "))
+		fmt.Fprintf(s.stdout, "Not among the best, since more than %g %% of their requests failed or hung until they were cut: %s\n", sweep.MostErrors, strings.Join(names, "; "))
 	}
 	if len(s.plan.Limits) > 0 {
 		fmt.Fprintf(s.stdout, "%d of %d variations keep the limits", sum.Feasible, len(sum.Cells))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"prefire/internal/config"
 	"prefire/internal/endpoint"
 	"prefire/internal/export"
+	"prefire/internal/procedure"
 	"prefire/loadgen"
 	"prefire/metrics"
 )
@@ -50,6 +52,7 @@ type sink struct {
 	gap      promptGap
 	again    sentAgain
 	odd      oddAnswers
+	overdue  procedure.Overdue
 	slices   *metrics.Slices // nil = none
 	answers  *answersFile    // nil = none
 
@@ -214,6 +217,7 @@ func (s *sink) emit(r *metrics.Record) error {
 	s.gap.add(r)
 	s.again.add(r)
 	s.odd.add(r)
+	s.timeCut(r)
 	s.serverCounts(r)
 	if _, ok := r.FirstChunk(); !ok && r.Valid() {
 		s.misjudged++
@@ -242,6 +246,17 @@ func (s *sink) emit(r *metrics.Record) error {
 		return s.flush()
 	}
 	return nil
+}
+
+// timeCut takes how long a measured request took, or had run when it was cut.
+func (s *sink) timeCut(r *metrics.Record) {
+	switch {
+	case r.Kind != metrics.Profiling:
+	case r.Censored:
+		s.overdue.Cut(cmp.Or(r.CancelledAt, r.End) - cmp.Or(r.Start, r.Ready, r.Issued))
+	case r.Valid():
+		s.overdue.Answered(r.End - r.Start)
+	}
 }
 
 func (s *sink) flush() error {

@@ -320,9 +320,16 @@ func sweepJSON(w io.Writer, s *Series, sum *sweep.Summary) error {
 		meta = append(meta, Field{"sla_constraints", Object{{"active_filters", filters}, {"feasible_count", sum.Feasible}, {"infeasible_count", len(sum.Cells) - sum.Feasible}}})
 	}
 	meta = append(meta, Field{"sweep_mode", string(s.order())}, Field{"confidence_level", s.Level}, Field{"num_trials_per_value", most}, Field{"aggregation_type", "sweep"})
-	cells := []Object{}
+	cells, hung := []Object{}, []Object{}
 	for _, c := range sum.Cells {
 		cells = append(cells, Object{{"parameters", of(c)}, {"metrics", cellMetrics(c)}})
+		if share := c.Hung(); share > 0 {
+			hung = append(hung, Object{{"parameters", of(c)}, {"share_percent", share}})
+		}
+	}
+	own := s.Prefire
+	if len(hung) > 0 {
+		own = append(slices.Clone(own), Field{"hung", hung})
 	}
 	best := Object{}
 	for _, b := range []struct {
@@ -338,7 +345,7 @@ func sweepJSON(w io.Writer, s *Series, sum *sweep.Summary) error {
 		pareto = append(pareto, of(c))
 	}
 	return whole(w, Object{{"aggregation_type", "sweep"}, {"num_profile_runs", len(s.Runs)}, {"num_successful_runs", ok}, {"failed_runs", failures(s.Runs)},
-		{"metadata", meta}, {"per_combination_metrics", cells}, {"best_configurations", best}, {"pareto_optimal", pareto}, {"prefire", s.Prefire}})
+		{"metadata", meta}, {"per_combination_metrics", cells}, {"best_configurations", best}, {"pareto_optimal", pareto}, {"prefire", own}})
 }
 
 // cellMetrics are the figures of one variation.

@@ -18,6 +18,8 @@ const (
 	PrefillFallLimit = 0.25
 	// OutputFallLimit is what share of its output throughput a user may lose against the shortest length.
 	OutputFallLimit = 0.25
+	// LostLimit is what share of the requests of a length may be lost: failed, or cut after they had run for longer than any that was answered.
+	LostLimit = 0.01
 	// longContextError is the chance that any of all intervals of a verdict misses its true value.
 	longContextError = 0.01
 	// leastSamples is how many requests a length needs for an interval.
@@ -40,6 +42,10 @@ type Sample struct {
 type Length struct {
 	Asked   int // tokens
 	Samples []Sample
+	// Lost has a value for each request that came to an end, in the order of their starts: 1 where it failed or is overdue.
+	Lost []float64
+	// Overdue is how many of these were cut after they had run for longer than any that was answered.
+	Overdue int
 }
 
 // Judgement is what an interval says of a limit.
@@ -53,7 +59,7 @@ const (
 
 // Check is one rule at one length.
 type Check struct {
-	Rule      string    `json:"rule"` // ttft_growth, prefill_fall, output_fall
+	Rule      string    `json:"rule"` // ttft_growth, prefill_fall, output_fall, error_rate
 	Limit     float64   `json:"limit"`
 	Value     *float64  `json:"value,omitempty"` // absent where there is nothing to compare
 	Low       *float64  `json:"low,omitempty"`   // the interval, absent where there are too few requests
@@ -63,12 +69,12 @@ type Check struct {
 	Needed int `json:"requests_needed,omitempty"`
 }
 
-// LengthChecks are the rules at one length, in the order of their names here.
+// LengthChecks are the rules at one length. The shortest, which the others are held against, has error_rate alone.
 type LengthChecks struct {
 	Asked  int     `json:"isl"`
 	Checks []Check `json:"checks"`
 	// Cut: by the server's own count it did not read the whole prompts of this length, or of the one that it is held against, so that
-	// nothing is judged.
+	// nothing but error_rate is judged.
 	Cut bool `json:"prompts_cut,omitempty"`
 }
 
@@ -82,12 +88,21 @@ type LongContext struct {
 	Lengths []LengthChecks `json:"lengths"`
 }
 
+// Check is the check by a rule; nil = it is not among them.
+func (l *LengthChecks) Check(rule string) *Check {
+	if i := slices.IndexFunc(l.Checks, func(c Check) bool { return c.Rule == rule }); i >= 0 {
+		return &l.Checks[i]
+	}
+	return nil
+}
+
 // Rules are the names of the rules with what they say.
-func Rules() [3][2]string {
-	return [3][2]string{
+func Rules() [4][2]string {
+	return [4][2]string{
 		{"ttft_growth", fmt.Sprintf("TTFT grows with an exponent of at most %v from one length to the next (1 = in line with the input)", GrowthLimit)},
 		{"prefill_fall", fmt.Sprintf("prefill throughput per user falls by at most %.0f %% from one length to the next", 100*PrefillFallLimit)},
 		{"output_fall", fmt.Sprintf("output throughput per user falls by at most %.0f %% against the shortest length", 100*OutputFallLimit)},
+		{errorRate, fmt.Sprintf("at most %.0f %% of the requests fail, or hang until they are cut", 100*LostLimit)},
 	}
 }
 
@@ -96,37 +111,39 @@ func Rules() [3][2]string {
 func JudgeLongContext(lengths []Length) LongContext {
 	ls := slices.Clone(lengths)
 	slices.SortStableFunc(ls, func(a, b Length) int { return cmp.Compare(a.Asked, b.Asked) })
-	v := LongContext{Verdict: Undecided}
+	v := LongContext{Verdict: Healthy}
 	if len(ls) < 2 {
-		return v
+		v.Verdict = Undecided
 	}
-	// All intervals together miss with longContextError at most (Bonferroni).
-	each := longContextError / float64(3*(len(ls)-1))
-	v.Verdict = Healthy
+	// All intervals together miss with longContextError at most (Bonferroni): four rules a length, one at the shortest.
+	each := longContextError / float64(max(1, 4*len(ls)-3))
 	cuts := make([]bool, len(ls))
 	for i := range ls {
-		var before *Length
-		if i > 0 {
-			before = &ls[i-1]
+		now := &ls[i]
+		checks := LengthChecks{Asked: now.Asked}
+		if i == 0 {
+			cuts[0] = now.cut(nil)
+			checks.Cut = cuts[0]
+		} else {
+			first, before := &ls[0], &ls[i-1]
+			cuts[i] = now.cut(before)
+			checks.Cut = cuts[0] || cuts[i-1] || cuts[i]
+			span := math.Log(float64(now.Asked) / float64(before.Asked))
+			checks.Checks = []Check{
+				judge("ttft_growth", GrowthLimit, ratio(before, now, ttft, each), func(log float64) float64 { return log / span }),
+				judge("prefill_fall", PrefillFallLimit, ratio(before, now, prefill, each), fall),
+				judge("output_fall", OutputFallLimit, ratio(first, now, output, each), fall),
+			}
 		}
-		if cuts[i] = ls[i].cut(before); cuts[i] && v.CutFrom == 0 {
-			v.CutFrom = ls[i].Asked
+		if cuts[i] && v.CutFrom == 0 {
+			v.CutFrom = now.Asked
 		}
-	}
-	for i := 1; i < len(ls); i++ {
-		first, before, now := &ls[0], &ls[i-1], &ls[i]
-		span := math.Log(float64(now.Asked) / float64(before.Asked))
-		checks := LengthChecks{Asked: now.Asked, Checks: []Check{
-			judge("ttft_growth", GrowthLimit, ratio(before, now, ttft, each), func(log float64) float64 { return log / span }),
-			judge("prefill_fall", PrefillFallLimit, ratio(before, now, prefill, each), fall),
-			judge("output_fall", OutputFallLimit, ratio(first, now, output, each), fall),
-		}}
-		if cuts[0] || cuts[i-1] || cuts[i] {
-			checks.Cut = true
+		if checks.Cut {
 			for k := range checks.Checks {
 				checks.Checks[k].Judgement, checks.Checks[k].Needed = Undecided, 0
 			}
 		}
+		checks.Checks = append(checks.Checks, judgeLost(now.Lost, each))
 		v.Lengths = append(v.Lengths, checks)
 		for _, c := range checks.Checks {
 			switch {
@@ -142,6 +159,29 @@ func JudgeLongContext(lengths []Length) LongContext {
 		v.Needed = 0
 	}
 	return v
+}
+
+// judgeLost holds the share of lost requests against its limit: above it for sure where the whole interval is, undecided where the share alone is. A
+// share within the limit is healthy whatever its interval, whose far end hundreds of answers without a failure would not bring below the limit.
+func judgeLost(lost []float64, alpha float64) Check {
+	c := Check{Rule: errorRate, Limit: LostLimit, Judgement: Undecided}
+	if len(lost) == 0 {
+		return c
+	}
+	share := shareOf(lost, alpha)
+	c.Value, c.Low, c.High = &share.Value, share.Low, share.High
+	switch {
+	case *share.Low > LostLimit:
+		c.Judgement = Unhealthy
+	case share.Value <= LostLimit:
+		c.Judgement = Healthy
+	default:
+		z := distuv.UnitNormal.Quantile(1 - alpha/2)
+		if n := z * z * share.Value * (1 - share.Value) / math.Pow(share.Value-LostLimit, 2); n < mostNeeded {
+			c.Needed = max(len(lost)+1, int(math.Ceil(n)))
+		}
+	}
+	return c
 }
 
 const (

@@ -114,21 +114,50 @@ func eachLine(records io.Reader, take func(line []byte) error) (cut bool, err er
 	}
 }
 
-// ReadSamples reads the hot requests of a run's records.
-func ReadSamples(records io.Reader) ([]Sample, error) {
-	var out []Sample
-	_, err := eachRecord(records, func(l *recordLine) {
-		if !l.answered() || l.Prefire != nil && len(l.Prefire.Cold) > 0 {
+// ReadLength reads what the records of a run at one input length say, and the requests of its file of censored ones.
+func ReadLength(asked int, records, censored io.Reader) (Length, error) {
+	l := Length{Asked: asked}
+	var all []StepRequest
+	_, err := eachRecord(records, func(r *recordLine) {
+		if r.Metadata.Cancelled {
+			return // by plan
+		}
+		all = append(all, StepRequest{Start: r.Metadata.Start, End: r.Metadata.End, Failed: !r.answered()})
+		if !r.answered() || r.Prefire != nil && len(r.Prefire.Cold) > 0 {
 			return
 		}
-		s := Sample{Start: l.Metadata.Start}
-		s.TTFT, _ = l.number("time_to_first_token")
-		s.Prefill, _ = l.number("prefill_throughput_per_user")
-		s.Output, _ = l.number("output_token_throughput_per_user")
-		s.Server, _ = l.number("usage_prompt_tokens")
-		out = append(out, s)
+		s := Sample{Start: r.Metadata.Start}
+		s.TTFT, _ = r.number("time_to_first_token")
+		s.Prefill, _ = r.number("prefill_throughput_per_user")
+		s.Output, _ = r.number("output_token_throughput_per_user")
+		s.Server, _ = r.number("usage_prompt_tokens")
+		l.Samples = append(l.Samples, s)
 	})
-	return out, err
+	if err == nil {
+		err = eachCensored(censored, func(r *recordLine) {
+			all = append(all, StepRequest{Start: r.Metadata.Start, End: r.Metadata.End, Censored: true})
+		})
+	}
+	sortByStart(all)
+	o := overdueOf(all)
+	l.Lost, l.Overdue = lost(all), o.Count()
+	return l, err
+}
+
+// eachCensored calls take for each request of profiling in a file of censored ones.
+func eachCensored(censored io.Reader, take func(*recordLine)) error {
+	in := json.NewDecoder(censored)
+	for {
+		var l recordLine
+		if err := in.Decode(&l); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("a censored request cannot be read: %w", err)
+		}
+		if l.Metadata != nil && l.Metadata.Phase == "profiling" {
+			take(&l)
+		}
+	}
 }
 
 // ReadStepRequests reads the requests of a run's records with the metrics asked for, and those of its file of censored ones, where there is one.
@@ -148,18 +177,8 @@ func ReadStepRequests(records, censored io.Reader, tags []string) ([]StepRequest
 	if err != nil || censored == nil {
 		return out, err
 	}
-	in := json.NewDecoder(censored)
-	for {
-		var l recordLine
-		if err := in.Decode(&l); errors.Is(err, io.EOF) {
-			return out, nil
-		} else if err != nil {
-			return out, fmt.Errorf("a censored request cannot be read: %w", err)
-		}
-		if l.Metadata != nil && l.Metadata.Phase == "profiling" {
-			take(&l, StepRequest{Censored: true})
-		}
-	}
+	err = eachCensored(censored, func(l *recordLine) { take(l, StepRequest{Censored: true}) })
+	return out, err
 }
 
 // ReadMetrics gives every single value of the answered requests of a run's records, in the order of the file: its metric, whether the request

@@ -273,7 +273,7 @@ func (c *Clause) judge(in []StepRequest, i int) Finding {
 		if len(failed) == 0 {
 			return f
 		}
-		share := shareOf(failed)
+		share := shareOf(failed, CapacityError)
 		f.Value = &share
 		f.Kept, f.Sure = share.Value < c.Limit, share.decides(c.Limit)
 	case c.Percentile == 0:
@@ -313,7 +313,7 @@ func (c *Clause) judgePercentile(f *Finding, in []StepRequest, i int) {
 	if len(beyond) == 0 {
 		return
 	}
-	share := shareOf(beyond)
+	share := shareOf(beyond, CapacityError)
 	f.Beyond = &share
 	// A failed request stands at the bad end of the order.
 	bad := math.Inf(1)
@@ -394,17 +394,17 @@ func batchSquare(v []float64, mean float64, batches int) float64 {
 }
 
 // shareOf is the share of ones, with the exact binomial interval (Clopper and Pearson) of as many independent values as the batches of
-// neighbours are worth.
-func shareOf(v []float64) Interval {
+// neighbours are worth, which misses with a chance of alpha at most.
+func shareOf(v []float64, alpha float64) Interval {
 	s := meanOf(v, 1)
 	n := worth(v, s.Value)
 	k := s.Value * n
 	low, high := 0., 1.
 	if k > 0 {
-		low = distuv.Beta{Alpha: k, Beta: n - k + 1}.Quantile(CapacityError / 2)
+		low = distuv.Beta{Alpha: k, Beta: n - k + 1}.Quantile(alpha / 2)
 	}
 	if k < n {
-		high = distuv.Beta{Alpha: k + 1, Beta: n - k}.Quantile(1 - CapacityError/2)
+		high = distuv.Beta{Alpha: k + 1, Beta: n - k}.Quantile(1 - alpha/2)
 	}
 	s.Low, s.High = &low, &high
 	return s

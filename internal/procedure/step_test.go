@@ -304,7 +304,7 @@ func TestIntervalsOfAStepCover(t *testing.T) {
 		if m := meanOf(v, 0); *m.Low > 0 || *m.High < 0 {
 			missedMean++
 		}
-		if s := shareOf(hit); *s.Low > truth || *s.High < truth {
+		if s := shareOf(hit, CapacityError); *s.Low > truth || *s.High < truth {
 			missedShare++
 		}
 	}

@@ -341,9 +341,9 @@ func TestTrust(t *testing.T) {
 }
 
 // scanMade is a longcontext.json.
-const scanMade = `{"verdict":"unhealthy","unhealthy_from":2048,"rule":"ttft_growth","rules":{"ttft_growth":"TTFT grows with an exponent of at most 1.35"},"lengths":[
+const scanMade = `{"verdict":"unhealthy","unhealthy_from":2048,"rule":"ttft_growth","rules":{"ttft_growth":"TTFT grows with an exponent of at most 1.35"},"notes":["Note: at 512 tokens: 38 prompts were sent before"],"lengths":[
 {"isl":512,"requests":74,"failed":0,"cold":0,"isl_reached_avg":512.0,"prefill_throughput_per_user_avg":16810.82,"seconds_per_1000_tokens":0.0594,"time_to_first_token_avg_ms":30.457,"time_to_first_token_p99_ms":30.79},
-{"isl":2048,"requests":70,"failed":1,"cold":2,"isl_reached_avg":2048.0,"prefill_throughput_per_user_avg":9500.5,"baseline_prefill_throughput_per_user":19001,"time_to_first_token_avg_ms":300.5,"time_to_first_token_p99_ms":330.1,
+{"isl":2048,"requests":70,"failed":1,"cut":3,"cold":2,"not_measured_because":"no request of 4 was answered","isl_reached_avg":2048.0,"prefill_throughput_per_user_avg":9500.5,"baseline_prefill_throughput_per_user":19001,"time_to_first_token_avg_ms":300.5,"time_to_first_token_p99_ms":330.1,
 "checks":[{"rule":"ttft_growth","limit":1.35,"value":1.65,"low":1.6,"high":1.7,"judgement":"unhealthy"},{"rule":"prefill_fall","limit":0.25,"value":0.1,"judgement":"undecided"}]}]}`
 
 // A scan's page has its verdict and its figures.
@@ -363,7 +363,7 @@ func TestScan(t *testing.T) {
 	}
 	said := text(doc)
 	for _, want := range []string{"✗ unhealthy", "it breaks down from 2048 tokens on, by the rule that TTFT grows", "ttft_growth 1.65 (1.60 to 1.70), limit 1.35: unhealthy",
-		"prefill_fall 0.10, limit 0.25: too few requests", "in line with the input it would be 121.8 ms", "1.65", "19,001", "-50.0 %"} {
+		"prefill_fall 0.10, limit 0.25: too few requests", "at 2048 tokens: not measured: no request of 4 was answered", "Note: at 512 tokens: 38 prompts were sent before", "in line with the input it would be 121.8 ms", "1.65", "19,001", "-50.0 %"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the page does not say %q", want)
 		}

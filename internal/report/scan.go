@@ -20,6 +20,7 @@ type scan struct {
 	Rule    string            `json:"rule"`
 	Needed  json.Number       `json:"requests_needed"`
 	Rules   map[string]string `json:"rules"`
+	Notes   []string          `json:"notes"`
 	Lengths []scanLength      `json:"lengths"`
 }
 
@@ -27,6 +28,8 @@ type scanLength struct {
 	ISL      json.Number `json:"isl"`
 	Requests json.Number `json:"requests"`
 	Failed   json.Number `json:"failed"`
+	Cut      json.Number `json:"cut"`
+	Missing  string      `json:"not_measured_because"`
 	Cold     json.Number `json:"cold"`
 	Reached  json.Number `json:"isl_reached_avg"`
 	Prefill  json.Number `json:"prefill_throughput_per_user_avg"`
@@ -95,10 +98,13 @@ func (s *scan) says() judged {
 	return judged{warn, claim, text, "? undecided"}
 }
 
-// checks are the rules that are not kept for certain, in words.
+// checks are the rules that are not kept for certain, and what bears on the verdict beside them, in words.
 func (s *scan) checks() []string {
 	var out []string
 	for _, l := range s.Lengths {
+		if l.Missing != "" {
+			out = append(out, fmt.Sprintf("at %s tokens: not measured: %s", l.ISL, clipped(l.Missing)))
+		}
 		for _, c := range l.Checks {
 			switch {
 			case c.Judgement == "healthy" || c.Value == nil:
@@ -109,12 +115,15 @@ func (s *scan) checks() []string {
 			}
 		}
 	}
+	for _, note := range s.Notes {
+		out = append(out, clipped(note))
+	}
 	return out
 }
 
 // heads are those of the lengths' figures.
 func (s *scan) heads() []string {
-	out := []string{"asked tokens", "reached tokens", "prefill tok/s/user", "s per 1,000 tokens", "TTFT avg ms", "TTFT p99 ms", "growth exponent", "output tok/s/user", "requests", "failed", "cold"}
+	out := []string{"asked tokens", "reached tokens", "prefill tok/s/user", "s per 1,000 tokens", "TTFT avg ms", "TTFT p99 ms", "growth exponent", "output tok/s/user", "requests", "failed", "cut", "cold"}
 	if s.compared() {
 		out = append(out, "baseline prefill tok/s/user", "now")
 	}
@@ -146,7 +155,7 @@ func (s *scan) rows() [][]figure {
 			n   json.Number
 		}{{"isl", l.ISL}, {"isl_reached_avg", l.Reached}, {"prefill_throughput_per_user_avg", l.Prefill}, {"seconds_per_1000_tokens", l.Seconds},
 			{"time_to_first_token_avg_ms", l.TTFTAvg}, {"time_to_first_token_p99_ms", l.TTFTP99}, {"output_token_throughput_per_user_avg", l.Output},
-			{"requests", l.Requests}, {"failed", l.Failed}, {"cold", l.Cold}} {
+			{"requests", l.Requests}, {"failed", l.Failed}, {"cut", l.Cut}, {"cold", l.Cold}} {
 			if c.key == "output_token_throughput_per_user_avg" {
 				out[i] = append(out[i], l.growth())
 			}

@@ -35,6 +35,8 @@ type Run struct {
 	Trial     int
 	Metrics   []Metric // in the order of the summary file
 	Failure   string   // why the run does not count; "" = it does
+	// Hung is the share of its requests, in %, that were cut after they had run for longer than any that was answered.
+	Hung float64
 }
 
 // OK reports whether the run counts.

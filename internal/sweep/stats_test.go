@@ -224,6 +224,27 @@ func TestSummarise(t *testing.T) {
 	for _, r := range runs {
 		r.Metrics = r.Metrics[:2]
 	}
+	// Nor is one whose requests hung until they were cut, whatever the limit on failures, which they are none of.
+	for _, limits := range [][]Limit{nil, {{Metric: "request_throughput", Stat: "avg", Op: "gt", Threshold: 0}}} {
+		for _, r := range runs {
+			if r.Hung = 0; r.Variation == &vs[0] {
+				r.Hung = float64(1 + 2*r.Trial) // 2 on average
+			}
+		}
+		s = Summarise(Cells(runs, 0.95), limits)
+		if got := folders(s.Failing); !slices.Equal(got, []string{"c_1"}) || s.Failing[0].Hung() != 2 || s.Latency.Cell.Variation != &vs[1] ||
+			!slices.Equal(folders(s.Pareto), []string{"c_2", "c_4"}) {
+			t.Errorf("where one hangs: failing %q, best %+v, front %q", got, s.Latency, folders(s.Pareto))
+		}
+	}
+	// Shares add up: 50 % of what came to an end, beside 20 % that did not.
+	mixed := Cell{Runs: []*Run{{Hung: 20}}, Aggregates: []Aggregate{{Tag: "request_error_rate", Stat: "avg", Mean: 50}}}
+	if got := mixed.Lost(); got != 60 {
+		t.Errorf("%v %% lost, want 60", got)
+	}
+	for _, r := range runs {
+		r.Hung = 0
+	}
 	// A variation without a run that counts is none of it.
 	for _, r := range runs[:2] {
 		r.Failure = "no"

@@ -35,6 +35,24 @@ type Cell struct {
 // OK is how many of the cell's runs count.
 func (c *Cell) OK() int { return len(counting(c.Runs)) }
 
+// Hung is the mean over the cell's runs of the share of requests that hung, in %.
+func (c *Cell) Hung() float64 {
+	sum, runs := 0., counting(c.Runs)
+	for _, r := range runs {
+		sum += r.Hung
+	}
+	return sum / float64(max(1, len(runs)))
+}
+
+// Lost is the share of the requests, in %, that failed or hung.
+func (c *Cell) Lost() float64 {
+	hung := c.Hung()
+	if a, ok := c.Figure(errorRate, "avg"); ok {
+		return hung + a.Mean*(100-hung)/100 // an error rate is of those that came to an end
+	}
+	return hung
+}
+
 // Figure is the mean over the cell's runs of one figure of a metric; false where there is none.
 func (c *Cell) Figure(tag, stat string) (a *Aggregate, ok bool) {
 	for i := range c.Aggregates {
@@ -89,13 +107,14 @@ type Summary struct {
 	Pareto     []*Cell // those than which none has both more throughput and less latency, in the order of their values
 	// Feasible is how many keep all limits.
 	Feasible int
-	// Failing are those of which more requests failed than MostErrors: the times of the few that were answered make none of them the best.
+	// Failing are those of which more requests failed or hung than MostErrors: the times of those that were answered make none of them the best.
 	Failing []*Cell
 }
 
 const (
 	errorRate = "request_error_rate"
-	// MostErrors is the share of failed requests, in %, above which a variation is no candidate, where no limit is on that share.
+	// MostErrors is the share of failed and hung requests, in %, above which a variation is no candidate; where a limit is on the error rate, of
+	// hung ones alone.
 	MostErrors = 1.
 )
 
@@ -119,18 +138,17 @@ func Summarise(cells []Cell, limits []Limit) Summary {
 	if len(candidates) == 0 {
 		candidates = s.Cells
 	}
-	if !slices.ContainsFunc(limits, func(l Limit) bool { return l.Metric == errorRate }) {
-		fails := func(c *Cell) bool {
-			a, ok := c.Figure(errorRate, "avg")
-			return ok && a.Mean > MostErrors
-		}
-		for _, c := range s.Cells {
-			if fails(c) {
-				s.Failing = append(s.Failing, c)
-			}
-		}
-		candidates = slices.DeleteFunc(slices.Clone(candidates), fails)
+	lost := (*Cell).Lost
+	if slices.ContainsFunc(limits, func(l Limit) bool { return l.Metric == errorRate }) {
+		lost = (*Cell).Hung
 	}
+	fails := func(c *Cell) bool { return lost(c) > MostErrors }
+	for _, c := range s.Cells {
+		if fails(c) {
+			s.Failing = append(s.Failing, c)
+		}
+	}
+	candidates = slices.DeleteFunc(slices.Clone(candidates), fails)
 	s.Throughput = best(candidates, "request_throughput", "avg", 1)
 	latency := "time_to_first_token"
 	if s.Latency = best(candidates, latency, "p99", -1); s.Latency == nil {
