@@ -35,8 +35,8 @@ func compareCommand(p process) *cobra.Command {
 		Short: "Say what is different between two runs, and what is chance",
 		Long: `compare holds the results in folder B against those in folder A, of prefire or of aiperf (0.9 to 0.13). Folders with several runs are paired
 by their paths within. For each metric it gives the change of the average with a 95 % interval, and a verdict: better, worse, no difference, or
-not comparable, with the reason: other load, other lengths, another share of cold requests or of failed ones, or a client that was the limit in one
-of them. Where the error rates differ, that comes first, and the verdicts on the others say of which share of the requests they are.
+not comparable, with the reason: other load, other lengths, another share of cold requests or of failed ones, requests that hung until they were
+cut (which count as failed ones), or a client that was the limit in one of them. Where the error rates differ, that comes first, and the verdicts on the others say of which share of the requests they are.
 
 The intervals come from the records by a moving block bootstrap, since requests that ran side by side are alike; what the lengths of the prompts
 explain is taken out of the averages; Holm's procedure keeps the chance of any false verdict over all metrics of a pair at 5 %. Cold requests
@@ -207,7 +207,15 @@ func readSide(fsys fs.FS, a procedure.Artifacts) (s procedure.Side, err error) {
 		return s, err
 	}
 	defer closeInto(&err, f)
-	if s.Requests, err = procedure.ReadStepRequests(f, nil, procedure.CompareTags()); err != nil || a.Summary == "" {
+	var censored io.Reader // none where no request was cut, and of aiperf never
+	switch cut, failed := fsys.Open(strings.TrimSuffix(a.Records, ".jsonl") + "_censored.jsonl"); {
+	case failed == nil:
+		defer closeInto(&err, cut)
+		censored = cut
+	case !errors.Is(failed, fs.ErrNotExist):
+		return s, failed
+	}
+	if s.Requests, err = procedure.ReadStepRequests(f, censored, procedure.CompareTags()); err != nil || a.Summary == "" {
 		return s, err
 	}
 	data, err := fs.ReadFile(fsys, a.Summary)

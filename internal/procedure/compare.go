@@ -28,6 +28,8 @@ const (
 	coldApart = 0.05
 	// failedApart is how far their shares of failed requests may be apart: those that succeed under a server that refuses many are its lighter load.
 	failedApart = 0.1
+	// hungMost is what share of a run's requests may have hung until they were cut: with more, its 99th percentile is among them.
+	hungMost = 0.01
 	// rateBins is how many equal parts of a run its rates are compared by.
 	rateBins = 50
 )
@@ -189,6 +191,11 @@ func whyApart(a, b *Side, input, output int) func(tag string) string {
 	if x, y := a.failedShare(), b.failedShare(); math.Abs(x-y) > failedApart {
 		latencies = fmt.Sprintf("other share of failed requests: %s and %s; the latencies are those of the requests that were served", share(x), share(y))
 	}
+	hung := ""
+	if x, y := a.hungShare(), b.hungShare(); max(x, y) > hungMost {
+		hung = fmt.Sprintf("requests hung until they were cut: %s of A's and %s of B's, after longer than any that was answered; they are in no latency", share(x), share(y))
+		latencies = hung
+	}
 	unfit := func(claim string) string {
 		if slices.Contains(a.Unfit, claim) || slices.Contains(b.Unfit, claim) {
 			return "the client was the limit: it was not fit to claim " + claim
@@ -200,7 +207,7 @@ func whyApart(a, b *Side, input, output int) func(tag string) string {
 		case errorRate:
 			return all
 		case tagRequests, tagOutTokens:
-			return cmp.Or(all, outputs)
+			return cmp.Or(all, hung, outputs)
 		case "time_to_first_token", "time_to_second_token", "time_to_first_output_token", "prefill_throughput_per_user":
 			return cmp.Or(all, latencies, unfit("TTFT"))
 		case "inter_token_latency", "output_token_throughput_per_user":
@@ -232,14 +239,13 @@ func (s *Side) coldShare() float64 {
 	return float64(n) / float64(max(1, len(s.Requests)))
 }
 
-// failures are the requests that ended, 1 for each that failed.
-func (s *Side) failures() (out []float64) {
-	for i := range s.Requests {
-		if !s.Requests[i].Censored {
-			out = append(out, indicator(s.Requests[i].Failed))
-		}
-	}
-	return out
+// failures are the requests that came to an end, 1 for each that failed or hung until it was cut.
+func (s *Side) failures() []float64 { return lost(s.Requests) }
+
+// hungShare is what share of the requests hung until they were cut.
+func (s *Side) hungShare() float64 {
+	o := overdueOf(s.Requests)
+	return float64(o.Count()) / float64(max(1, len(s.Requests)))
 }
 
 func (s *Side) failedShare() float64 {

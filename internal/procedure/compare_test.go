@@ -21,6 +21,7 @@ type truth struct {
 	itl            float64 // ms
 	n              int
 	failed         float64
+	hung           float64
 	cold           float64
 }
 
@@ -49,6 +50,9 @@ func (s truth) run(seed uint64) Side {
 		r := StepRequest{Start: 1 + int64(free[at]*1e6), Failed: rng.Float64() < s.failed, Cold: rng.Float64() < s.cold, Values: make([]float64, len(tags))}
 		r.End = r.Start + int64(latency*1e6)
 		free[at] += latency
+		if s.hung > 0 && rng.Float64() < s.hung {
+			r.Censored, r.Failed, r.End = true, false, r.Start+3600e9
+		}
 		figures := map[string]float64{"time_to_first_token": ttft, "time_to_second_token": itl * lognormal(rng, 0.3),
 			"time_to_first_output_token": ttft, "request_latency": latency, "decode_duration": latency - ttft, "inter_token_latency": itl,
 			"output_token_throughput_per_user": 1000 / itl, "e2e_output_token_throughput": 1000 * output / latency,
@@ -58,7 +62,7 @@ func (s truth) run(seed uint64) Side {
 			if r.Values[k] = v; !ok {
 				r.Values[k] = math.NaN()
 			}
-			if r.Failed {
+			if r.Failed || r.Censored {
 				r.Values[k] = math.NaN()
 			}
 		}
@@ -156,6 +160,16 @@ func TestNotComparable(t *testing.T) {
 			[]string{"time_to_first_token", "request_latency"}, []string{"request_throughput", "error_rate"}},
 		"many failures": {func() Side { s := ordinary; s.failed = 0.2; return s.run(2) }, "other share of failed requests: 0.0 % and ",
 			[]string{"time_to_first_token", "request_latency", "inter_token_latency"}, []string{"request_throughput", "error_rate"}},
+		"hung requests": {func() Side { s := ordinary; s.hung = 0.05; return s.run(2) }, "requests hung until they were cut: 0.0 % of A's and ",
+			[]string{"time_to_first_token", "request_latency", "inter_token_latency", "request_throughput"}, []string{"error_rate"}},
+		"requests cut before they were late": {func() Side {
+			s := ordinary.run(2)
+			for i := range 10 {
+				r := &s.Requests[len(s.Requests)-1-i]
+				r.Censored, r.End = true, r.Start+1
+			}
+			return s
+		}, "", nil, []string{"time_to_first_token", "request_latency", "request_throughput", "error_rate"}},
 		"a client late for first tokens": {func() Side { s := ordinary.run(2); s.Unfit = []string{"TTFT"}; return s }, "not fit to claim TTFT",
 			[]string{"time_to_first_token", "prefill_throughput_per_user"}, []string{"inter_token_latency", "request_throughput"}},
 		"a client that was the limit": {func() Side { s := ordinary.run(2); s.Unfit = []string{"load"}; return s }, "did not deliver the load",
@@ -216,6 +230,26 @@ func TestSizesOfDifferences(t *testing.T) {
 		}
 		if tag != "error_rate" && len(c.Differences) != 3 {
 			t.Errorf("%s has %d figures, want avg, p50, p99", tag, len(c.Differences))
+		}
+	}
+}
+
+// A request that hung until it was cut counts as a failed one, and its run's p99 passes no limit.
+func TestHungRequestsAreFailures(t *testing.T) {
+	b := ordinary
+	b.hung = 0.1
+	cs := Compare(ordinary.run(3), b.run(4), CompareOptions{Percentiles: []float64{99}})
+	if got := outcomeIn(cs, errorRate); got != Worse {
+		t.Errorf("with 10 %% hung the error rate is %s, want worse", got)
+	}
+	for _, text := range []string{"request_latency.p99>+5%", "request_throughput<-50%", "error_rate>+20%", "error_rate>+2%"} {
+		f, err := ParseFailOn(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken, why := f.Broken(cs)
+		if told := f.Tag == errorRate; (why == "") != told || broken != (text == "error_rate>+2%") {
+			t.Errorf("%s: broken %t, %q", text, broken, why)
 		}
 	}
 }
