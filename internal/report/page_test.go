@@ -340,6 +340,54 @@ func TestTrust(t *testing.T) {
 	}
 }
 
+// What became of the requests is said of a run without records too, and what a summary does not say is not made up.
+func TestTrustWithoutRecords(t *testing.T) {
+	data, err := os.ReadFile("testdata/prefire/profile_export_aiperf.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name       string
+		change     func(own map[string]any)
+		want, none []string
+	}{
+		{"failures", func(own map[string]any) {
+			own["counts"] = map[string]any{"sent": 20, "ok": 10, "failed": 10, "cancelled": 0, "censored": 0}
+		},
+			[]string{"✗ not fit   Failures   10 of 20 requests failed"}, []string{"Cut requests"}},
+		{"a few failures", func(own map[string]any) {
+			own["counts"] = map[string]any{"sent": 22, "ok": 19, "failed": 1, "cancelled": 0, "censored": 2}
+		},
+			[]string{"! mind   Failures   1 of 20 requests failed", "! mind   Cut requests   2 of 22 requests were cut"}, nil},
+		{"all cut", func(own map[string]any) {
+			own["counts"] = map[string]any{"sent": 3, "ok": 0, "failed": 0, "cancelled": 0, "censored": 3}
+			own["cold"] = map[string]any{"count": 0, "of": 0}
+		}, []string{"✗ not fit   Cut requests   3 of 3 requests were cut", "? not told   Cold requests   no request was answered"}, []string{"   Failures   "}},
+		{"no word of a prewarm", func(own map[string]any) { delete(own, "prewarm") }, []string{"? not told   Prewarm   the file does not say"}, []string{"no connection was opened"}},
+	} {
+		var sum map[string]any
+		if err := json.Unmarshal(data, &sum); err != nil {
+			t.Fatal(err)
+		}
+		tt.change(sum["prefire"].(map[string]any))
+		changed, err := json.Marshal(sum)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := text(validate(t, made(t, fstest.MapFS{"profile_export_aiperf.json": {Data: changed}}, Options{})))
+		for _, want := range tt.want {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: the page does not say %q", tt.name, want)
+			}
+		}
+		for _, none := range tt.none {
+			if strings.Contains(page, none) {
+				t.Errorf("%s: the page says %q", tt.name, none)
+			}
+		}
+	}
+}
+
 // scanMade is a longcontext.json.
 const scanMade = `{"verdict":"unhealthy","unhealthy_from":2048,"rule":"ttft_growth","rules":{"ttft_growth":"TTFT grows with an exponent of at most 1.35"},"notes":["Note: at 512 tokens: 38 prompts were sent before"],"lengths":[
 {"isl":512,"requests":74,"failed":0,"cold":0,"isl_reached_avg":512.0,"prefill_throughput_per_user_avg":16810.82,"seconds_per_1000_tokens":0.0594,"time_to_first_token_avg_ms":30.457,"time_to_first_token_p99_ms":30.79},

@@ -68,7 +68,7 @@ type ownFacts struct {
 		With     map[string]json.RawMessage `json:"metrics_with_cold"`
 	} `json:"cold"`
 	Prewarm struct {
-		On      bool `json:"on"`
+		On      *bool `json:"on"` // nil: the file does not say
 		Targets []struct {
 			URL    string `json:"url"`
 			Proven bool   `json:"proven_warm"`

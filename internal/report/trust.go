@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -80,6 +81,8 @@ func (r *run) coldTrust() judged {
 	if own := r.own(); own != nil {
 		c := &own.Cold
 		switch {
+		case c.Of == "0":
+			return say(unknown, "Cold requests", "no request was answered.")
 		case c.Count == "0":
 			return say(good, "Cold requests", fmt.Sprintf("none of %s answered requests was cold.", c.Of))
 		case !c.Included:
@@ -137,7 +140,10 @@ func (r *run) coldEffect() (metrics.Severity, string) {
 
 // warmth says what was not warm when the clock started.
 func (o *ownFacts) warmth() []judged {
-	if !o.Prewarm.On {
+	if o.Prewarm.On == nil {
+		return []judged{say(unknown, "Prewarm", "the file does not say whether the server and the connections were warm before the clock started.")}
+	}
+	if !*o.Prewarm.On {
 		return []judged{say(warn, "Prewarm", "off: no connection was opened and no inference sent before the clock started.")}
 	}
 	var out []judged
@@ -147,6 +153,23 @@ func (o *ownFacts) warmth() []judged {
 		}
 	}
 	return out
+}
+
+// outcomes are what became of a run's requests.
+type outcomes struct{ sent, failed, cut int64 }
+
+// counts are the summary's own, where it has them: not every run has records beside it, and none of those that were cut in them.
+func (r *run) counts() (o outcomes, known bool) {
+	if own := r.own(); own != nil && own.Counts.Sent != "" {
+		number := func(n json.Number) int64 { v, _ := n.Int64(); return v }
+		c := &own.Counts
+		return outcomes{number(c.Sent), number(c.Failed) + number(c.Cancelled), number(c.Censored)}, true
+	}
+	if r.digest == nil {
+		return o, false
+	}
+	n := r.digest.Counts()
+	return outcomes{int64(n.OK + n.Failed + n.Censored), int64(n.Failed), int64(n.Censored)}, true
 }
 
 // whole says whether the result is all of the run, and whether there is enough of it.
@@ -166,17 +189,20 @@ func (r *run) whole() []judged {
 	if r.cut {
 		out = append(out, say(warn, "Completeness", "the last record is broken off and left out."))
 	}
-	if r.digest != nil {
-		n := r.digest.Counts()
-		if all := n.OK + n.Failed; n.Failed > 0 {
+	if n, known := r.counts(); known {
+		if n.failed > 0 {
 			st := warn
-			if 10*n.Failed >= all {
+			if 10*n.failed >= n.sent-n.cut {
 				st = bad
 			}
-			out = append(out, say(st, "Failures", fmt.Sprintf("%d of %d requests failed: the latencies are those of the others.", n.Failed, all)))
+			out = append(out, say(st, "Failures", fmt.Sprintf("%d of %d requests failed: the latencies are those of the others.", n.failed, n.sent-n.cut)))
 		}
-		if n.Censored > 0 {
-			out = append(out, say(warn, "Cut requests", fmt.Sprintf("%d requests were cut while they ran and are in no metric.", n.Censored)))
+		if n.cut > 0 {
+			st := warn
+			if 10*n.cut >= n.sent {
+				st = bad
+			}
+			out = append(out, say(st, "Cut requests", fmt.Sprintf("%d of %d requests were cut while they ran and are in no metric.", n.cut, n.sent)))
 		}
 	}
 	tag := "time_to_first_token"
