@@ -515,7 +515,7 @@ func TestOddFolders(t *testing.T) {
 		{"no record", fstest.MapFS{"profile_export.jsonl": {}, "profile_export_aiperf.json": summary}, "none of 200 answered requests was cold"},
 		{"cut record", fstest.MapFS{"profile_export.jsonl": {Data: []byte(line(1, 5, 10) + `{"metadata":{"ben`)}}, "the last record is broken off"},
 		{"no streaming", fstest.MapFS{"profile_export.jsonl": {Data: []byte(strings.ReplaceAll(plain, "prefill_throughput_per_user", "more"))}}, "Request latency over time"},
-		{"prefix", fstest.MapFS{"a/mine.jsonl": {Data: []byte(line(1, 5, 10))}, "a/mine.json": summary, "a/mine_censored.jsonl": {Data: []byte(`{"metadata":{"request_start_ns":5,"request_end_ns":9,"was_cancelled":true},"prefire":{"censored":true}}`)}}, "1 requests were cut while they ran"},
+		{"prefix", fstest.MapFS{"a/mine.jsonl": {Data: []byte(line(1, 5, 10))}, "a/mine.json": summary, "a/mine_censored.jsonl": {Data: []byte(`{"metadata":{"request_start_ns":5,"request_end_ns":9,"was_cancelled":true},"prefire":{"censored":true}}`)}}, "1 of 2 requests were cut while they ran"},
 		{"slices", fstest.MapFS{"profile_export.jsonl": {}, "profile_export_aiperf.json": summary, "profile_export_aiperf_timeslices.json": {Data: []byte(`{"timeslices":[{"start_ns":5000000000,"end_ns":6000000000,"request_count":{"unit":"requests","avg":7.0}},{"start_ns":6000000000,"end_ns":6500000000}]}`)}}, "Slices of time"},
 		{"nothing", fstest.MapFS{"readme": {}}, "it holds no results"},
 		{"bad summary", fstest.MapFS{"profile_export.jsonl": {}, "profile_export_aiperf.json": {Data: []byte("[]")}}, "profile_export_aiperf.json: it is no JSON object"},
