@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"prefire/internal/fakellm"
 	"prefire/loadgen"
 	"prefire/loadgen/wire"
+	"prefire/loadgen/wire/pooling"
 	"prefire/loadgen/wire/portable"
 	"prefire/loadgen/wire/reactor"
 	"prefire/metrics"
@@ -45,28 +47,39 @@ type faultServer struct {
 	way       way
 	transport wire.Transport
 	clock     *realClock
-	tokens    tokenize.Tokenizer
 }
 
-func newFaultServer(t *testing.T, w way, o fakellm.Options) *faultServer {
+// faultTokenizer is one for all cases: under the race detector it takes seconds to open.
+var faultTokenizer = sync.OnceValue(func() tokenize.Tokenizer {
+	tokens, err := tokenize.Open("builtin")
+	if err != nil {
+		panic(err)
+	}
+	return tokens
+})
+
+// faultClient is what a client has of its own. The zero value is the system's.
+type faultClient struct {
+	resolver pooling.Resolver
+	dial     func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+func newFaultServer(t *testing.T, w way, o fakellm.Options, own faultClient) *faultServer {
 	t.Helper()
 	o.TLS, o.H2, o.H2C = w == viaTLS, w == viaH2, w == viaH2C
 	o.FaultHeader = true
-	tokens, err := tokenize.Open("builtin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Counter = tokens
-	s := &faultServer{Server: serve(t, o), way: w, clock: newClock(), tokens: tokens}
+	var err error
+	o.Counter = faultTokenizer()
+	s := &faultServer{Server: serve(t, o), way: w, clock: newClock()}
 	if w == viaReactor {
 		if !reactor.Available() {
 			t.Skip("SKIP: this system has no reactor")
 		}
-		if s.transport, err = reactor.New(reactor.Options{Clock: s.clock}); err != nil {
+		if s.transport, err = reactor.New(reactor.Options{Clock: s.clock, Resolver: own.resolver, Dial: own.dial}); err != nil {
 			t.Fatal(err)
 		}
 	} else {
-		s.transport = portable.New(portable.Options{Clock: s.clock})
+		s.transport = portable.New(portable.Options{Clock: s.clock, Resolver: own.resolver, Dial: own.dial})
 	}
 	t.Cleanup(func() { _ = s.transport.Close(context.Background()) })
 	return s
@@ -93,15 +106,16 @@ func (s *faultServer) target(fault string) *wire.Target {
 
 // fixedPrompts are the same prompts in every run.
 type fixedPrompts struct {
-	mu sync.Mutex
-	n  int64
+	more string // at their ends
+	mu   sync.Mutex
+	n    int64
 }
 
 func (f *fixedPrompts) Next(context.Context, loadgen.Stream) (*loadgen.Session, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := &loadgen.Session{Index: f.n, ID: fmt.Sprint("session ", f.n), Turns: []loadgen.Turn{{
-		Messages: []loadgen.Message{{Role: "user", Content: fmt.Sprint("tell me about number ", f.n)}}, MaxTokens: faultTokens, Input: metrics.Known(5)}}}
+		Messages: []loadgen.Message{{Role: "user", Content: fmt.Sprint("tell me about number ", f.n, f.more)}}, MaxTokens: faultTokens, Input: metrics.Known(5)}}}
 	f.n++
 	return s, nil
 }
@@ -112,12 +126,11 @@ const faultTokens = 8
 // ended is what came of the requests of one case.
 type ended struct {
 	mu      sync.Mutex
-	tokens  tokenize.Tokenizer
 	acc     *metrics.Accumulator
+	unended int64 // of the transport, before
 	records []metrics.Record
 	texts   []string // output and reasoning, joined by |
 	results map[string]metrics.Result
-	entries [][]fakellm.Entry // of the server, for each record; several for what was sent again
 }
 
 func (e *ended) Issued(loadgen.Stream, int64, *loadgen.Session, []byte) {}
@@ -127,9 +140,9 @@ func (e *ended) Finished(f *loadgen.Finished) {
 	defer e.mu.Unlock()
 	r := f.Record
 	if r.Err == nil {
-		r.Out = metrics.Known(int64(e.tokens.Count(f.Output)))
+		r.Out = metrics.Known(int64(faultTokenizer().Count(f.Output)))
 		if len(f.Reason) > 0 {
-			r.Reasoning = metrics.Known(int64(e.tokens.Count(f.Reason)))
+			r.Reasoning = metrics.Known(int64(faultTokenizer().Count(f.Reason)))
 		}
 	}
 	e.acc.Add(&r)
@@ -143,7 +156,10 @@ type faultRun struct {
 	timeout  time.Duration
 	whole    bool // not streamed
 	retries  int
-	perChunk bool // usage is asked for in every chunk
+	perChunk bool               // usage is asked for in every chunk
+	sessions int                // at once; 0 = 1
+	prompt   int                // bytes that prompts are longer by
+	aim      func(*wire.Target) // changes what is asked; nil = nothing
 }
 
 func (s *faultServer) run(t *testing.T, o faultRun) *ended {
@@ -152,11 +168,16 @@ func (s *faultServer) run(t *testing.T, o faultRun) *ended {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &ended{tokens: s.tokens, acc: metrics.NewAccumulator(metrics.Options{Streaming: !o.whole, IncludeCold: true})}
-	plan := loadgen.Plan{Timeout: cmp.Or(o.timeout, time.Minute), Retries: o.retries, FirstUsage: o.perChunk, Keep: wire.KeepText, Streams: 4, Targets: []loadgen.Target{{Wire: s.target(o.fault), URL: s.URL()}},
-		Phases: []loadgen.Phase{{Name: "profiling", Concurrency: 1, Requests: o.requests}}}
+	e := &ended{acc: metrics.NewAccumulator(metrics.Options{Streaming: !o.whole, IncludeCold: true})}
+	target := s.target(o.fault)
+	if o.aim != nil {
+		o.aim(target)
+	}
+	e.unended = s.transport.Health().Unended
+	plan := loadgen.Plan{Timeout: cmp.Or(o.timeout, time.Minute), Retries: o.retries, FirstUsage: o.perChunk, Keep: wire.KeepText, Streams: 4, Targets: []loadgen.Target{{Wire: target, URL: s.URL()}},
+		Phases: []loadgen.Phase{{Name: "profiling", Concurrency: max(o.sessions, 1), Requests: o.requests}}}
 	sum, err := loadgen.Run(t.Context(), &plan, loadgen.Deps{
-		Clock: s.clock, Transport: s.transport, Source: &fixedPrompts{}, Endpoint: api, Sink: e, NewID: uuid.NewString, Progress: new(loadgen.Progress),
+		Clock: s.clock, Transport: s.transport, Source: &fixedPrompts{more: strings.Repeat(" word", o.prompt/5)}, Endpoint: api, Sink: e, NewID: uuid.NewString, Progress: new(loadgen.Progress),
 		Header: func(dst []wire.Field, id, _ string) []wire.Field {
 			return append(dst, wire.Field{Name: endpoint.RequestID, Value: id})
 		},
@@ -172,13 +193,11 @@ func (s *faultServer) run(t *testing.T, o faultRun) *ended {
 	for _, r := range e.acc.Results(metrics.Window{Start: ph.Start, End: ph.End}) {
 		e.results[r.Def.Tag] = r
 	}
-	for i := range e.records {
-		e.entries = append(e.entries, s.of(t, e.records[i].RequestID))
-	}
 	return e
 }
 
-// of are the server's entries of one request, one at least: they may come a moment after the client has its answer.
+// of are the server's entries of one request that was answered, several for what was sent again: they may come a moment after the client has
+// its answer. A request that failed need not have come to the server.
 func (s *faultServer) of(t *testing.T, id string) []fakellm.Entry {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -33,6 +33,8 @@ func (s *Server) makeCertificates() (err error) {
 		switch s.o.Faults[i].kind.name {
 		case "tls-expired":
 			s.expired, err = newCertificate(now.AddDate(-2, 0, 0), true)
+		case "tls-unknown":
+			s.unknown, err = newCertificate(now, true)
 		case "tls-name":
 			s.stranger, err = newCertificate(now, false)
 		}

@@ -28,11 +28,13 @@ type conn struct {
 	uses     atomic.Int64
 	opened   bool // the first bytes have come; the reader's
 	gone     sync.Once
-	slow     bool         // read slowly, as a fault
-	cert     *certificate // shown in the handshake
-	direct   *sender      // writes without net/http's ways; nil = it cannot be written to so
-	writing  sync.Mutex   // one write at a time: net/http's, or frames that a fault inserts
-	waiting  []byte       // frames to be inserted when the current one has ended; guarded by writing
+	fault    *Fault            // nil = none
+	slow     int               // bytes read a millisecond, as a fault; 0 = as they come
+	cert     *certificate      // shown in the handshake
+	edit     func(*tls.Config) // of a fault; nil = none
+	direct   *sender           // writes without net/http's ways; nil = it cannot be written to so
+	writing  sync.Mutex        // one write at a time: net/http's, or frames that a fault inserts
+	waiting  []byte            // frames to be inserted when the current one has ended; guarded by writing
 
 	mu        sync.Mutex
 	last      wire.Stamp
@@ -44,8 +46,8 @@ type conn struct {
 
 // Read holds the first bytes of the connection back as Options.ColdConnection says.
 func (c *conn) Read(p []byte) (int, error) {
-	if c.slow {
-		p = p[:min(len(p), 64)]
+	if c.slow > 0 {
+		p = p[:min(len(p), c.slow)]
 		if err := c.s.alarm.wait(c.ctx, c.s.clock.Now()+int64(time.Millisecond)); err != nil {
 			return 0, err
 		}
@@ -152,13 +154,17 @@ func (s *Server) greet(a *accepted, nc net.Conn, id int64) {
 	}
 	if f := s.faults.connection(id); f != nil {
 		s.log.add(&Entry{Remote: nc.RemoteAddr().String(), Connection: id, ArrivedNS: s.wall(s.clock.Now()), Fault: f.spec, Ended: EndedFault})
-		if !f.kind.conn(c) {
+		if c.fault = f; !f.kind.conn(c) {
 			c.cancel()
 			return
 		}
 	}
 	if s.o.TLS {
-		t := tls.Server(c.stamped, s.tlsConfig(c.cert))
+		cfg := s.tlsConfig(c.cert)
+		if c.edit != nil {
+			c.edit(cfg)
+		}
+		t := tls.Server(c.stamped, cfg)
 		c.Conn = t
 		if err := t.HandshakeContext(c.ctx); err != nil {
 			_ = c.Close() // the client learns of it by the handshake's alert

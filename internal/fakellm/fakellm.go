@@ -107,8 +107,8 @@ type Server struct {
 	cert   *certificate
 	faults *faults
 	// Certificates of faults; nil where there are none.
-	expired, stranger *certificate
-	maxBody           int64
+	expired, stranger, unknown *certificate
+	maxBody                    int64
 
 	ctx    context.Context
 	cancel context.CancelFunc

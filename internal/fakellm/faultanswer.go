@@ -97,19 +97,44 @@ func blackHole(x *exchange) {
 }
 
 // answerLost ends the connection before a byte of the answer.
-func answerLost(x *exchange) { x.lose(x.fault.how == "rst") }
+func answerLost(x *exchange) { x.lose(x.fault.how) }
 
-// lose ends the request's connection, all its streams with it.
-func (x *exchange) lose(reset bool) {
-	x.entry.Ended = EndedFault
-	if reset {
-		x.conn.reset()
-		x.abort = true
+func answerLostKept(x *exchange) {
+	if x.entry.Use < 2 {
+		x.fault, x.entry.Fault = nil, ""
 		return
 	}
-	// Without TLS's farewell, as of a process that ends.
-	_ = x.conn.stamped.Close()
+	x.lose(x.fault.how)
+}
+
+// lose ends the request's connection, all its streams with it.
+func (x *exchange) lose(how string) {
+	x.entry.Ended = EndedFault
+	switch how {
+	case "rst":
+		x.conn.reset()
+	case "shut":
+		x.conn.shut()
+		<-x.r.Context().Done()
+	default:
+		// Without TLS's farewell, as of a process that ends.
+		_ = x.conn.stamped.Close()
+	}
 	x.abort = true
+}
+
+// shut ends the server's half of the connection.
+func (c *conn) shut() {
+	if tcp, ok := c.stamped.Conn.(*net.TCPConn); ok {
+		_ = tcp.CloseWrite() // where it cannot be, the client has left
+	}
+}
+
+func holdSmallWrites(c *conn) bool {
+	if tcp, ok := c.stamped.Conn.(*net.TCPConn); ok {
+		_ = tcp.SetNoDelay(false) // it fails only for a connection that is gone
+	}
+	return true
 }
 
 // reset ends the connection with a RST.

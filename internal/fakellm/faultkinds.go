@@ -1,6 +1,9 @@
 package fakellm
 
-import "slices"
+import (
+	"crypto/tls"
+	"slices"
+)
 
 // faultKinds is the table of faults.
 func faultKinds() []faultKind {
@@ -30,8 +33,8 @@ func answerFaults() []faultKind {
 func streamFaults() []faultKind {
 	return []faultKind{
 		{name: "error", arg: wordArg, how: "openai", keys: "at done", words: errorShapes(), doc: "an error in the stream after at chunks", script: scriptError},
-		{name: "cut", arg: wordArg, how: "fin", keys: "at", words: []string{"fin", "rst", "end", "half", "half-fin", "stall"},
-			doc: "the stream ends after at chunks: its connection closes or resets, the body ends properly, so with half an event, or nothing comes any more", script: scriptCut},
+		{name: "cut", arg: wordArg, how: "fin", keys: "at", words: []string{"fin", "rst", "end", "half", "half-fin", "stall", "shut"},
+			doc: "the stream ends after at chunks: its connection closes or resets, the body ends properly, so with half an event, nothing comes any more, or only the server's half closes", script: scriptCut},
 		{name: "no-done", doc: "a stream with a finish reason and no [DONE]", script: func(_ *Fault, s *script) { s.noDone = true }},
 		{name: "no-finish", doc: "a stream with [DONE] and no finish reason", script: func(_ *Fault, s *script) { s.noFinish = true }},
 		{name: "no-end", doc: "a stream whose body does not end after its [DONE]", script: func(_ *Fault, s *script) { s.after = holdOpen }},
@@ -53,6 +56,7 @@ func streamFaults() []faultKind {
 		{name: "big-event", arg: numArg, how: "2000000", doc: "the first content event has a field of so many bytes", script: func(f *Fault, s *script) { s.pad = int(f.num) }},
 		{name: "tokens", arg: wordArg, how: "varying", words: []string{"varying", "all", "halves"}, doc: "1 to 5 tokens a chunk, all in one, or one in two", script: func(f *Fault, s *script) { s.tokens = f.how }},
 		{name: "reasoning", arg: numArg, how: "1000000", keys: "field", doc: "so many tokens of the answer are reasoning, under this field", script: func(f *Fault, s *script) { s.reasoning, s.field = int(f.num), f.field }},
+		{name: "length", arg: numArg, how: "4", doc: "the answer has so many tokens, whatever was asked for", script: func(f *Fault, s *script) { s.length = max(int(f.num), 1) }},
 		{name: "tool-call", doc: "the answer is a tool call", script: func(_ *Fault, s *script) { s.tool = true }},
 		{name: "usage", arg: wordArg, how: "none", words: []string{"none", "null", "cumulative", "late", "twice", "wrong", "zero", "text"},
 			doc:    "usage is missing, null, in every chunk, after [DONE], said twice (the first is half), a quarter too much, 0, or texts",
@@ -68,8 +72,10 @@ func wireFaults() []faultKind {
 	const good = "data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
 	const ok = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 	return []faultKind{
-		{name: "lost", arg: wordArg, how: "fin", words: []string{"fin", "rst"}, doc: "the connection closes or resets before a byte of the answer", answer: answerLost},
-		{name: "idle-close", doc: "the connection closes after the answer, which does not say so", needs: onlyHTTP1, script: func(_ *Fault, s *script) { s.after = closeQuietly }},
+		{name: "lost", arg: wordArg, how: "fin", words: []string{"fin", "rst", "shut"}, doc: "the connection closes or resets before a byte of the answer, or only the server's half closes", answer: answerLost},
+		{name: "lost-kept", arg: wordArg, how: "fin", words: []string{"fin", "rst", "shut"}, doc: "the same, of a request that is not the first on its connection: an idle close that crosses it", answer: answerLostKept},
+		{name: "idle-close", arg: wordArg, how: "fin", words: []string{"fin", "shut"}, needs: onlyHTTP1,
+			doc: "the connection, or the server's half of it, closes after the answer, which does not say so", script: func(f *Fault, s *script) { s.after = closeQuietly(f.how) }},
 		raw("head-cut", "the connection closes within the answer's head", "HTTP/1.1 200 OK\r\nContent-Ty"),
 		raw("not-http", "an answer that is no HTTP", "SSH-2.0-OpenSSH_9.6\r\n"),
 		raw("switch", "answer 101", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"),
@@ -98,9 +104,20 @@ func connectionFaults() []faultKind {
 		{name: "conn-close", doc: "a connection closes at once", conn: func(c *conn) bool { _ = c.stamped.Close(); return false }},
 		{name: "conn-reset", doc: "a connection resets at once", conn: func(c *conn) bool { c.reset(); return false }},
 		{name: "conn-hang", doc: "a connection is accepted, and never read", conn: func(c *conn) bool { <-c.ctx.Done(); _ = c.stamped.Close(); return false }},
-		{name: "slow-reader", doc: "a connection is read 64 bytes a millisecond", conn: func(c *conn) bool { c.slow = true; return true }},
+		{name: "conn-refuse", doc: "a connection resets, and the port is closed from then on", conn: func(c *conn) bool { _ = c.s.front.Listener.Close(); c.reset(); return false }},
+		{name: "conn-nagle", doc: "small writes wait for the acknowledgement of those before (no TCP_NODELAY)", conn: holdSmallWrites},
+		{name: "slow-reader", arg: numArg, how: "64", doc: "a connection is read so many bytes a millisecond", conn: func(c *conn) bool { c.slow = max(int(c.fault.num), 1); return true }},
 		{name: "tls-plain", needs: onlyTLS, doc: "the handshake is answered in plain HTTP", conn: plainAnswer},
 		{name: "tls-cut", needs: onlyTLS, doc: "a connection closes within the handshake", conn: cutHandshake},
+		{name: "tls-old", needs: onlyTLS, doc: "the server speaks TLS 1.1 at most", conn: func(c *conn) bool {
+			c.edit = func(t *tls.Config) { t.MinVersion, t.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }
+			return true
+		}},
+		{name: "tls-client-cert", needs: onlyTLS, doc: "the server wants a client's certificate", conn: func(c *conn) bool {
+			c.edit = func(t *tls.Config) { t.ClientAuth = tls.RequireAnyClientCert }
+			return true
+		}},
+		{name: "tls-unknown", needs: onlyTLS, doc: "the certificate is not the one that --tls-cert-out wrote", conn: func(c *conn) bool { c.cert = c.s.unknown; return true }},
 		{name: "tls-expired", needs: onlyTLS, doc: "the certificate has expired", conn: func(c *conn) bool { c.cert = c.s.expired; return true }},
 		{name: "tls-name", needs: onlyTLS, doc: "the certificate is another host's", conn: func(c *conn) bool { c.cert = c.s.stranger; return true }},
 	}

@@ -2,6 +2,7 @@ package fakellm
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -29,6 +30,7 @@ type script struct {
 	edits                      []func(first bool, event []byte) []byte
 	contentType                string
 	split, together, pad       int
+	length                     int    // of the answer, in tokens; 0 = as asked
 	tokens                     string // "", varying, all, halves
 	reasoning                  int    // tokens of it in front
 	field                      string // of reasoning
@@ -72,6 +74,9 @@ func (s *script) run(g *generation, chunk int) error {
 // apply changes what was asked for.
 func (s *script) apply(j *job) {
 	s.rng = rand.New(rand.NewPCG(0x70ce, binary.LittleEndian.Uint64(j.hash[:])))
+	if s.length > 0 {
+		j.output = s.length
+	}
 	switch s.usage {
 	case "none", "null":
 		j.usage, j.continuous, j.null = false, false, s.usage == "null"
@@ -139,10 +144,8 @@ func scriptCut(f *Fault, s *script) {
 		x.entry.Ended = EndedFault
 		x.handed()
 		switch f.how {
-		case "fin", "half-fin":
-			x.lose(false)
-		case "rst":
-			x.lose(true)
+		case "fin", "half-fin", "rst", "shut":
+			x.lose(f.how)
 		case "stall":
 			blackHole(x)
 		default:
@@ -174,16 +177,29 @@ func holdOpen(x *exchange) {
 	x.entry.Ended = EndedFault
 }
 
-// closeQuietly closes the connection after an answer that promised to keep it.
-func closeQuietly(x *exchange) {
-	if c := x.hijackAfter(); c != nil {
+// closeQuietly closes the connection, or (shut) the server's half of it, after an answer that promised to keep it.
+func closeQuietly(how string) func(x *exchange) {
+	return func(x *exchange) {
+		c := x.hijackAfter()
+		if c == nil {
+			return
+		}
 		_, _ = c.Write([]byte("0\r\n\r\n")) // the last chunk of net/http's chunked body
-		_ = c.Close()
+		if how != "shut" {
+			_ = c.Close()
+			return
+		}
+		x.conn.shut()
+		x.s.wg.Go(func() { // the answer is over, and its line of the log is due
+			defer c.Close()
+			defer context.AfterFunc(x.s.ctx, func() { _ = c.Close() })()
+			_, _ = io.Copy(io.Discard, c) // until the client closes its half, or the server all
+		})
 	}
 }
 
 // hijackAfter takes the connection while the answer's body is still open.
-func (x *exchange) hijackAfter() io.WriteCloser {
+func (x *exchange) hijackAfter() io.ReadWriteCloser {
 	c, _, err := x.flush.Hijack()
 	if err != nil {
 		return nil

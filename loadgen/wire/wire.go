@@ -142,6 +142,10 @@ type Target struct {
 	Absolute bool
 }
 
+// DoneWait is how long a transport waits for the end of a body after [DONE], with which the answer is complete. It then gives up the
+// connection that the body goes on on; over HTTP/2 the stream.
+const DoneWait = 500 * time.Millisecond
+
 // ConnID names a connection of a transport, from 1; 0 = none.
 type ConnID uint64
 
@@ -215,6 +219,7 @@ type Facts struct {
 	StampsFell  int32  // kernel stamps outside the request's own bounds
 	Finish      FinishReason
 	SawDone     bool // [DONE]
+	Unended     bool // the body went on after [DONE] for longer than a transport waits, so the rest was given up
 	Malformed   int32
 	Strange     string // before any content, text came under this name, which is none that is read
 	Truncated   bool   // Text or Raw reached its bound
@@ -309,6 +314,7 @@ type Health struct {
 	Dialled      int64  // connections opened since the start, Open's counted
 	Probes       int64
 	StampFell    int64 // kernel stamps outside their request's bounds
+	Unended      int64 // answers whose body did not end after [DONE]
 }
 
 // Transport sends calls. All methods may be called from any goroutine.

@@ -79,6 +79,7 @@ type Transport struct {
 	open    int
 	kept    int // as many are ready or in use
 	fell    int64
+	unended int64
 }
 
 var _ wire.Transport = (*Transport)(nil)
@@ -226,7 +227,7 @@ func (t *Transport) Release(_ *wire.Target, id wire.ConnID) {
 func (t *Transport) Health() wire.Health {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return wire.Health{Client: "fake", KernelStamps: t.dialled > 0, Open: t.open, Dialled: t.dialled, Probes: t.probes, StampFell: t.fell}
+	return wire.Health{Client: "fake", KernelStamps: t.dialled > 0, Open: t.open, Dialled: t.dialled, Probes: t.probes, StampFell: t.fell, Unended: t.unended}
 }
 
 // Close ends all calls and waits for them.
@@ -344,8 +345,13 @@ func (t *Transport) play(ctx context.Context, c *wire.Call, r *running, a Answer
 	t.mu.Lock()
 	t.flying--
 	t.fell += int64(f.StampsFell)
+	if f.Unended {
+		t.unended++
+	}
 	switch {
 	case cn == nil || t.closed:
+	case f.Unended:
+		t.open--
 	case err == nil && c.Lease == wire.Held:
 		t.held[cn.facts.ID] = cn
 	case err == nil && c.Lease == wire.Pooled:
@@ -440,6 +446,13 @@ func (p *player) answer(a Answer) error {
 			return err
 		}
 		from = p.at
+	}
+	if a.Hang && p.c.Facts.SawDone {
+		done := p.at
+		_ = p.to(done + int64(wire.DoneWait)) // whatever ends the wait, the answer is complete
+		p.at = done
+		p.c.Facts.Unended = true
+		return nil
 	}
 	if a.Hang {
 		if p.expires != 0 {

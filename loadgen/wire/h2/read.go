@@ -196,8 +196,12 @@ func (c *Conn) data(fh http2.FrameHeader) error {
 	}
 	ended := fh.Flags.Has(http2.FlagDataEndStream)
 	c.refill(st, ended)
-	if st != nil && ended {
+	switch {
+	case st == nil:
+	case ended:
 		st.complete(c.src.stamp)
+	default:
+		st.await()
 	}
 	return nil
 }

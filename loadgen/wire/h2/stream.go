@@ -29,6 +29,9 @@ type stream struct {
 	got    int64 // body bytes so far
 	why    atomic.Uint32
 
+	rest *time.Timer // of a body that goes on after [DONE]; the reader's, and under feed
+	tail wire.Stamp  // of the last piece of the body; under feed
+
 	credit int64 // what the server may still send on the stream; the reader's
 
 	// Under Conn.mu.
@@ -66,8 +69,18 @@ func (st *stream) take(p []byte, s wire.Stamp, last bool) error {
 	}
 	st.got += int64(len(p))
 	err := st.call.Data(p, s, last)
+	st.tail = s
 	st.release()
 	return err
+}
+
+// await bounds how long a stream whose answer is complete by its [DONE] is waited for.
+func (st *stream) await() {
+	st.feed.Lock()
+	if !st.over && st.rest == nil && st.call.Facts.SawDone {
+		st.rest = time.AfterFunc(wire.DoneWait, func() { st.finish(result{why: wire.ByTimeout}) })
+	}
+	st.release()
 }
 
 // release gives feed back. A cancellation that found it taken is carried out here.
@@ -108,9 +121,14 @@ func (st *stream) finishLocked(r result) {
 	st.over = true
 	c, f := st.conn, &st.call.Facts
 	c.mu.Lock()
-	if st.done != nil {
+	switch {
+	case st.done != nil:
 		// The answer was complete and waited only for the writer's own stamp.
 		r = *st.done
+	case r.why != wire.NotCancelled && f.SawDone:
+		// The answer is complete, and only its body goes on.
+		r = result{Outcome: Outcome{Stamp: st.tail}, reset: http2.ErrCodeCancel}
+		f.Unended = true
 	}
 	silent := r.why == wire.ByTimeout && st.id != 0 && c.frames.Load() == st.frames
 	c.forget(st, r.reset)
@@ -122,7 +140,7 @@ func (st *stream) finishLocked(r result) {
 	drained := c.down != nil && c.inFlight() == 0
 	timeout := st.call.Timeout
 	c.mu.Unlock()
-	for _, t := range [...]*time.Timer{st.timeout, st.after} {
+	for _, t := range [...]*time.Timer{st.timeout, st.after, st.rest} {
 		if t != nil {
 			t.Stop()
 		}

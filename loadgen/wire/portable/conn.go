@@ -3,6 +3,7 @@ package portable
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"time"
 
@@ -104,6 +105,7 @@ func (s *probeSink) Field(_, _ []byte) {}
 
 func (s *probeSink) Head(status int, _, _ string, _ wire.Stamp) { s.status = status }
 func (s *probeSink) Data([]byte, wire.Stamp, bool) error        { return nil }
+func (s *probeSink) complete() bool                             { return false }
 
 // outgoing is a request as an HTTP/1.1 connection sends it.
 type outgoing struct {
@@ -120,9 +122,17 @@ type result struct {
 	lost      bool // the other side ended the connection before a byte of the answer came
 	reusable  bool
 	stamp     wire.Stamp // of the read that brought the end; zero where there was none
+	unended   bool       // the answer is complete, and its body was given up
 	lastWrite int64
 	writes    int
 	sent      int64 // body bytes
+}
+
+// taker takes an answer.
+type taker interface {
+	http1.Sink
+	// complete says that the body may end now, and that what still comes means nothing.
+	complete() bool
 }
 
 // kit is what one exchange needs and the next can use again.
@@ -133,7 +143,7 @@ type kit struct {
 }
 
 // exchange sends one request and reads its answer. It returns after the last write and the last read.
-func (c *conn) exchange(k *kit, o *outgoing, to http1.Sink) (res result) {
+func (c *conn) exchange(k *kit, o *outgoing, to taker) (res result) {
 	c.src.Mark()
 	k.out = k.out[:0]
 	var err error
@@ -169,6 +179,9 @@ func (c *conn) exchange(k *kit, o *outgoing, to http1.Sink) (res result) {
 	}
 	// After a failed write there may still be an answer to read: a server that refuses a request can close before it has read all of it.
 	reusable, end, readErr := c.receive(k, to)
+	if readErr != nil && to.complete() && errors.Is(readErr, net.ErrClosed) { // by this side: nobody waits for the rest any more
+		res.unended, readErr = true, nil
+	}
 	if readErr != nil || !reusable {
 		c.src.Abort() // also ends a write that the server no longer reads
 	}
@@ -182,7 +195,13 @@ func (c *conn) exchange(k *kit, o *outgoing, to http1.Sink) (res result) {
 }
 
 // receive reads an answer. reusable: the connection is good for another request.
-func (c *conn) receive(k *kit, to http1.Sink) (reusable bool, end wire.Stamp, err error) {
+func (c *conn) receive(k *kit, to taker) (reusable bool, end wire.Stamp, err error) {
+	var rest *time.Timer
+	defer func() {
+		if rest != nil {
+			rest.Stop()
+		}
+	}()
 	for {
 		n, broke := c.src.Read(k.in[:])
 		if n > 0 {
@@ -190,6 +209,9 @@ func (c *conn) receive(k *kit, to http1.Sink) (reusable bool, end wire.Stamp, er
 			used, done, err := k.resp.Read(k.in[:n], end, c.src.Drained(), to)
 			if done || err != nil {
 				return err == nil && used == n && k.resp.KeepAlive(), end, err
+			}
+			if rest == nil && to.complete() {
+				rest = time.AfterFunc(wire.DoneWait, c.src.Abort)
 			}
 		}
 		if broke != nil {

@@ -79,7 +79,7 @@ func (r *request) run(c *conn) {
 	}, &callSink{r.call, c.src, &k.resp})
 	r.t.kits.Put(k)
 	f := &r.call.Facts
-	f.FirstWrite, f.LastWrite, f.Sent = c.src.FirstWrite(), res.lastWrite, res.sent
+	f.FirstWrite, f.LastWrite, f.Sent, f.Unended = c.src.FirstWrite(), res.lastWrite, res.sent, res.unended
 	pooling.Written(f, res.writes)
 	now := r.t.o.Clock.Now()
 	if res.lost && pooling.Caught(f, now) && r.again(c) {
@@ -211,6 +211,9 @@ func (r *request) close(c *conn, reusable bool) {
 		delete(t.active, r.call)
 	}
 	t.fell += int64(r.call.Facts.StampsFell)
+	if r.call.Facts.Unended {
+		t.unended++
+	}
 	if c != nil && c.mux == nil {
 		r.pool.upkeep.Give(1)
 	}
@@ -248,3 +251,4 @@ func (s *callSink) Head(status int, reason, contentType string, st wire.Stamp) {
 }
 
 func (s *callSink) Data(p []byte, st wire.Stamp, last bool) error { return s.call.Data(p, st, last) }
+func (s *callSink) complete() bool                                { return s.call.Facts.SawDone }

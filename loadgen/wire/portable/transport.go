@@ -49,6 +49,7 @@ type Transport struct {
 	dialled int64
 	probes  int64
 	fell    int64
+	unended int64
 	plain   int64 // connections opened without kernel stamps
 }
 
@@ -204,7 +205,7 @@ func (t *Transport) Release(target *wire.Target, id wire.ConnID) {
 func (t *Transport) Health() wire.Health {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	h := wire.Health{Client: "portable", KernelStamps: t.dialled > 0 && t.plain == 0, Dialled: t.dialled, Probes: t.probes, StampFell: t.fell}
+	h := wire.Health{Client: "portable", KernelStamps: t.dialled > 0 && t.plain == 0, Dialled: t.dialled, Probes: t.probes, StampFell: t.fell, Unended: t.unended}
 	for _, p := range t.pools {
 		h.Open += len(p.conns)
 	}

@@ -24,7 +24,7 @@ type conn struct {
 	state connState
 	facts wire.ConnFacts
 	uses  uint32
-	timer timer // of a connect, a background probe, a write after its answer
+	timer timer // of a connect, a background probe, a write after its answer, a body that goes on after [DONE]
 
 	lastUsed int64
 	hold     pooling.Hold
@@ -244,6 +244,8 @@ func (c *conn) took(p []byte, s wire.Stamp, drained bool) {
 	case done:
 		c.spoiled = used < len(p)
 		c.answer()
+	case c.req != nil && c.req.call.Facts.SawDone && c.timer.rank == 0:
+		c.l.timers.set(&c.timer, c.l.now()+int64(wire.DoneWait))
 	}
 }
 
@@ -289,7 +291,14 @@ func (c *conn) over(err error, keeps bool) {
 	r.answered(c, e, caught, keeps)
 }
 
-// late is the end of the time of a connect, of a background probe, or of a write after its answer.
+// unended ends an answer that is complete by its [DONE] while its body goes on.
+func (c *conn) unended() {
+	c.req.call.Facts.Unended = true
+	c.l.count.unended.Add(1)
+	c.over(nil, false)
+}
+
+// late is the end of the time of a connect, of a background probe, of a write after its answer, or of a body that goes on after [DONE].
 func (c *conn) late() {
 	switch c.state {
 	case connecting:
@@ -297,6 +306,10 @@ func (c *conn) late() {
 	case answered:
 		c.over(nil, false)
 	case asking:
+		if c.req != nil {
+			c.unended()
+			return
+		}
 		c.over(&wire.Error{Type: "ServerDisconnectedError", Message: "the probe got no answer in time"}, false)
 	}
 }

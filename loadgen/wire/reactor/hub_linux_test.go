@@ -57,7 +57,10 @@ func TestASecondLoopIsAdded(t *testing.T) {
 func TestConnectionsMove(t *testing.T) {
 	const n = 60
 	srv := wiretest.NewServer(t, wiretest.H1, func(i int, _ string) wiretest.Reply {
-		return wiretest.Reply{Parts: wiretest.Events(1), Hang: i < n}
+		if i < n {
+			return wiretest.Reply{Parts: []string{wiretest.Event("c:a")}, Hang: true}
+		}
+		return wiretest.Reply{Parts: wiretest.Events(1)}
 	})
 	clock := fake.NewClock()
 	tr := newTransport(t, Options{Clock: clock})

@@ -66,7 +66,7 @@ type loop struct {
 	prod   bool // it was woken by others, and its deadline is still past
 	ended  bool // nothing more is taken
 
-	count  struct{ open, dialled, probes, fell, plain atomic.Int64 }
+	count  struct{ open, dialled, probes, fell, plain, unended atomic.Int64 }
 	flight atomic.Int64 // calls given to it that are not over
 
 	// The rest is the loop's own.

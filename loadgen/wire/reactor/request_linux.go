@@ -83,6 +83,10 @@ func (r *request) cancel(why wire.Cause, at int64) {
 		return
 	}
 	f := &r.call.Facts
+	if c != nil && f.SawDone {
+		c.unended()
+		return
+	}
 	f.Cause, f.CancelledAt = why, at
 	if c != nil {
 		f.Sent = int64(max(c.sent-c.head, 0))

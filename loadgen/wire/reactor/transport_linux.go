@@ -114,6 +114,7 @@ func (t *Transport) Health() wire.Health {
 		h.Dialled += n.dialled.Load()
 		h.Probes += n.probes.Load()
 		h.StampFell += n.fell.Load()
+		h.Unended += n.unended.Load()
 		plain += n.plain.Load()
 	}
 	h.KernelStamps = h.Dialled > 0 && plain == 0

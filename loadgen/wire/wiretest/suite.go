@@ -44,7 +44,7 @@ func Run(t *testing.T, s Setup) {
 		wrap = func(t *testing.T, f func(t *testing.T)) { f(t) }
 	}
 	for name, f := range map[string]func(*testing.T, Setup){
-		"a stream": stream, "one answer": whole, "failures": failures, "timeout": timeout, "cancel after": cancelAfter,
+		"a stream": stream, "one answer": whole, "failures": failures, "timeout": timeout, "cancel after": cancelAfter, "no end": noEnd,
 		"cancel": cancel, "reuse": reuse, "in flight": inFlight, "close": closing, "events of one read": oneRead, "first": firstOnly,
 		"a connection for one call": single, "a connection held": heldConn,
 	} {
@@ -216,6 +216,39 @@ func timeout(t *testing.T, s Setup) {
 	if c.Facts.Err != nil {
 		t.Errorf("the next use fails: %v", c.Facts.Err)
 	}
+}
+
+// noEnd has a body go on after [DONE]: the answer is complete, what it went on on is given up, and nothing else is hit, be it that the call's
+// time runs out meanwhile.
+func noEnd(t *testing.T, s Setup) {
+	r := s.New(t, func(n int, _ string) Reply { return Reply{Parts: Events(2), Hang: n != 1} })
+	defer r.close(t)
+	w := NewWatch(t, 4)
+	c := NewCall(r.Target, w, "{}")
+	do(t, r, w, c)
+	f := &c.Facts
+	if f.Err != nil {
+		t.Fatal(f.Err)
+	}
+	same(t, "Unended", f.Unended, true)
+	same(t, "chunks", len(c.Chunks), 2)
+	same(t, "Over", f.Over, f.EndAt)
+	same(t, "waited for its end", r.Clock.Now() >= f.Over+int64(wire.DoneWait), true)
+	same(t, "Unended in all", r.Transport.Health().Unended, int64(1))
+	first := f.Conn.ID
+	do(t, r, w, c)
+	same(t, "Err of the next", f.Err == nil, true)
+	same(t, "Unended of the next", f.Unended, false)
+	same(t, "the connection again", f.Conn.ID == first, f.Conn.Protocol == "HTTP/2")
+	c.Timeout = wire.DoneWait / 5
+	for range 20 { // where the machine stands still, the time may run out before [DONE]
+		if do(t, r, w, c); f.SawDone {
+			break
+		}
+	}
+	same(t, "Err where the time ran out after [DONE]", f.Err == nil && f.SawDone, true)
+	same(t, "Cause", f.Cause, wire.NotCancelled)
+	same(t, "Unended in all", r.Transport.Health().Unended, int64(2))
 }
 
 func cancelAfter(t *testing.T, s Setup) {
