@@ -19,7 +19,8 @@ type Part struct {
 	Share float64 `json:"share"`
 }
 
-func part(n, of int64) Part {
+// PartOf is n of so many.
+func PartOf(n, of int64) Part {
 	if of == 0 {
 		return Part{}
 	}
@@ -76,9 +77,9 @@ func (a *Accumulator) ClientReport() ClientReport {
 	c := &a.client
 	r := ClientReport{
 		ReceiveDelayFirst: c.lateFirst.Spread(), ReceiveDelayMax: c.lateMax.Spread(), SendLate: c.sendLate.Spread(), WriteTime: c.writeTime.Spread(),
-		KernelStamps: part(c.kernel, c.lateFirst.n), TTFTExact: part(c.exact, c.ttftSlack.n),
-		TTFTSlack: c.ttftSlack.Spread(), ITLSlack: c.itlSlack.Spread(), ITLMissing: part(c.itlMissing, c.itlMissing+c.itlSlack.n),
-		GapSlack: c.gapSlack.Spread(), GapsExact: part(c.gapsExact, c.gaps), GapsShared: part(c.gapsShared, c.gaps),
+		KernelStamps: PartOf(c.kernel, c.lateFirst.n), TTFTExact: PartOf(c.exact, c.ttftSlack.n),
+		TTFTSlack: c.ttftSlack.Spread(), ITLSlack: c.itlSlack.Spread(), ITLMissing: PartOf(c.itlMissing, c.itlMissing+c.itlSlack.n),
+		GapSlack: c.gapSlack.Spread(), GapsExact: PartOf(c.gapsExact, c.gaps), GapsShared: PartOf(c.gapsShared, c.gaps),
 		Truncated: c.truncated, Malformed: c.malformed, Whole: c.whole, Strange: c.strange,
 	}
 	if c.contentReads > 0 {

@@ -22,6 +22,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 	seed, source := b.load.seed, b.load.seedFrom
 	prompts := b.load.source.Stats()
 	verdicts := verdicts(r.Results, sum.Phases, &client)
+	answers := answersOf(r.Results, &client, counts.OK, b.health.Unended)
 	judged := make([]export.Verdict, len(verdicts))
 	for i := range verdicts {
 		judged[i] = verdicts[i].Verdict
@@ -42,6 +43,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		{Key: "server_metrics", Value: b.servers.facts(r.Server)},
 		{Key: "prewarm", Value: b.prewarmFacts(sum)},
 		{Key: "cold", Value: coldFacts(cold)},
+		{Key: "answers", Value: answers.facts()},
 		{Key: "prompts", Value: b.promptFacts(prompts)},
 		{Key: "sent_again", Value: b.sink.again.facts()},
 		{Key: "round_trip", Value: b.trip.facts()},
@@ -62,7 +64,7 @@ func (b *bench) describe(r *export.Run, sum *loadgen.Summary, acc *metrics.Accum
 		Server:    serverLines(r.Server),
 		Health:    clientLine(b.health.Client, &client, &b.used),
 		Client:    judged,
-		Notices:   slices.Concat(b.recordNotices(r.Results, counts, cold), b.runNotices(verdicts), warmupNotices(sum), b.promptNotices(prompts), b.control.notices(), b.networkNotices(), b.trip.notices(), b.sliceNotices(), lagNotice(r.Results)),
+		Notices:   slices.Concat(b.recordNotices(r.Results, counts, cold), b.runNotices(verdicts), warmupNotices(sum), answers.notices(), b.promptNotices(prompts), b.control.notices(), b.networkNotices(), b.trip.notices(), b.sliceNotices(), lagNotice(r.Results)),
 	}
 }
 

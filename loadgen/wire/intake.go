@@ -125,7 +125,8 @@ func (c *Call) Data(p []byte, s Stamp, last bool) error {
 	}
 	at := c.bounded(&s)
 	if f.FirstByte == 0 {
-		f.FirstByte = at
+		// The head came no later than the body. Where its own read had no kernel stamp it was taken for later than it was.
+		f.FirstByte, f.HeadAt = at, min(f.HeadAt, at)
 	}
 	f.LastByte = at
 	f.Received += int64(len(p))

@@ -184,6 +184,18 @@ func TestAReplacedStampCountsOnce(t *testing.T) {
 	}
 }
 
+// A head whose read had no kernel stamp, and was late, came no later than the body, whose read had one.
+func TestAHeadIsNoLaterThanItsBody(t *testing.T) {
+	c := newCall(nil)
+	c.Head(200, "", "text/event-stream", wire.Stamp{At: 9000, User: 9000, Read: 1})
+	if err := c.Data([]byte("data: c:a\n\n"), at(4), true); err != nil {
+		t.Fatal(err)
+	}
+	if f := &c.Facts; f.HeadAt != 4000 || f.FirstByte != 4000 || f.HeadKernel {
+		t.Errorf("head at %d (kernel %v), first byte at %d; want both at 4000, the head's by the user's clock", f.HeadAt, f.HeadKernel, f.FirstByte)
+	}
+}
+
 func TestWholeAnswerHasTheTimeOfItsLastByte(t *testing.T) {
 	c := newCall(nil)
 	c.Head(200, "", "application/json", at(1))
