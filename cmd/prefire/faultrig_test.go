@@ -18,7 +18,6 @@ import (
 	"prefire/internal/fakellm"
 	"prefire/loadgen"
 	"prefire/loadgen/wire"
-	"prefire/loadgen/wire/pooling"
 	"prefire/loadgen/wire/portable"
 	"prefire/loadgen/wire/reactor"
 	"prefire/metrics"
@@ -60,7 +59,7 @@ var faultTokenizer = sync.OnceValue(func() tokenize.Tokenizer {
 
 // faultClient is what a client has of its own. The zero value is the system's.
 type faultClient struct {
-	resolver pooling.Resolver
+	resolver portable.Resolver
 	dial     func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 

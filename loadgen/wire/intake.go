@@ -3,8 +3,10 @@ package wire
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
 	"strings"
 
@@ -414,6 +416,18 @@ func (c *Call) bounded(s *Stamp) int64 {
 		}
 	}
 	return s.At
+}
+
+// Words is the text of an error without the addresses of its connection: those differ from request to request, and errors that are alike count as
+// one.
+func Words(err error) string {
+	text := err.Error()
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		plain := *op
+		plain.Source, plain.Addr = nil, nil
+		text = strings.Replace(text, op.Error(), plain.Error(), 1)
+	}
+	return text
 }
 
 // Bound cuts an error text to MaxErrorText bytes, at a rune's edge.

@@ -1,10 +1,13 @@
 package wire_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
 	"prefire/loadgen/wire"
@@ -227,6 +230,20 @@ func TestErrorTextsAreBounded(t *testing.T) {
 }
 
 // The farewell of a shared connection may lie unread while a request is given to it.
+// Errors that are alike have the same words on any connection.
+func TestWordsHaveNoAddresses(t *testing.T) {
+	op := &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40001}, Addr: &net.TCPAddr{Port: 80}, Err: syscall.ETIMEDOUT}
+	for want, err := range map[string]error{
+		"read tcp: connection timed out":                        op,
+		"writing to the server: read tcp: connection timed out": fmt.Errorf("writing to the server: %w", op),
+		"x509: unknown": errors.New("x509: unknown"),
+	} {
+		if got := wire.Words(err); got != want {
+			t.Errorf("%v is %q, want %q", err, got, want)
+		}
+	}
+}
+
 func TestNoRequestEndsBeforeItIsReady(t *testing.T) {
 	for _, kernel := range []bool{false, true} {
 		c := &wire.Call{Parser: wiretest.Parser{}}

@@ -63,7 +63,7 @@ func lostError(headed bool, err error) *wire.Error {
 	case errors.Is(err, io.EOF):
 		return answerError(headed, "EOF", "the server closed the connection")
 	}
-	return answerError(headed, "ConnectionError", err.Error())
+	return answerError(headed, "ConnectionError", wire.Words(err))
 }
 
 // malformed is an answer that is not HTTP.

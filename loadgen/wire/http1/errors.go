@@ -38,7 +38,19 @@ func ConnectError(host, port string, addr netip.Addr, err error) *wire.Error {
 		return CannotConnect("ClientHttpProxyError", host, port, p.Error(), err)
 	}
 	return CannotConnect("ClientConnectorError", host, port,
-		fmt.Sprintf("Connect call failed ('%s', %s): %s", addr.Unmap(), port, root(err)), err)
+		fmt.Sprintf("Connect call failed ('%s', %s): %s%s", addr.Unmap(), port, root(err), wayOut(err)), err)
+}
+
+// wayOut says what is to be done where this machine has no more to give; "" = nothing.
+func wayOut(err error) string {
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "; the ports of this machine for connections to that address are used up, or a source address is not its own: keep connections open, " +
+			"lower --concurrency, or give more own addresses with --source-address"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "; no more files can be opened: raise the limit (ulimit -n), or lower --concurrency"
+	}
+	return ""
 }
 
 // UnixError is a socket in the file system that could not be dialled.
@@ -81,7 +93,7 @@ func LostBefore(err error) (e *wire.Error, lost bool) {
 		return &wire.Error{Type: "ClientOSError", Message: fmt.Sprintf("[Errno %d] %s", int(errno), errno), Cause: "syscall.Errno",
 			Chain: []string{"ClientOSError", "syscall.Errno"}}, true
 	}
-	return &wire.Error{Type: "ClientOSError", Message: wire.Bound(err.Error()), Cause: fmt.Sprintf("%T", root(err)),
+	return &wire.Error{Type: "ClientOSError", Message: wire.Bound(wire.Words(err)), Cause: fmt.Sprintf("%T", root(err)),
 		Chain: chain("ClientOSError", err)}, false
 }
 

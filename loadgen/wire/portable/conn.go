@@ -95,7 +95,7 @@ func probeError(err error) *wire.Error {
 	if errors.As(err, &e) {
 		return e
 	}
-	return &wire.Error{Type: "ServerDisconnectedError", Message: "the probe got no answer: " + err.Error()}
+	return &wire.Error{Type: "ServerDisconnectedError", Message: "the probe got no answer: " + wire.Words(err)}
 }
 
 // probeSink takes the status and lets the body go.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 
 	"prefire/loadgen/wire"
 	"prefire/loadgen/wire/h2"
@@ -44,6 +45,9 @@ func (t *Transport) connect(ctx context.Context, p *pool) (*conn, *wire.Error) {
 		f.TLSEnd = now()
 		if err != nil {
 			raw.Abort()
+			if target.Protocol == wire.HTTP2 && strings.HasSuffix(err.Error(), "tls: no application protocol") { // the alert of a server that offers other ones
+				return c, noHTTP2(host, port)
+			}
 			return c, tlsError(host, port, err)
 		}
 		state := s.ConnectionState()
@@ -51,8 +55,7 @@ func (t *Transport) connect(ctx context.Context, p *pool) (*conn, *wire.Error) {
 		multiplex = state.NegotiatedProtocol == "h2"
 		if !multiplex && target.Protocol == wire.HTTP2 {
 			raw.Abort()
-			return c, &wire.Error{Type: "ClientConnectorError", Message: fmt.Sprintf("Cannot connect to host %s:%s "+
-				"[the server does not offer HTTP/2 (ALPN h2); use --http auto or --http 1.1]", host, port)}
+			return c, noHTTP2(host, port)
 		}
 		src = s
 	}
@@ -89,6 +92,11 @@ func (t *Transport) connect(ctx context.Context, p *pool) (*conn, *wire.Error) {
 		t.plain++
 	}
 	return c, nil
+}
+
+func noHTTP2(host, port string) *wire.Error {
+	return &wire.Error{Type: "ClientConnectorError", Message: fmt.Sprintf("Cannot connect to host %s:%s "+
+		"[the server does not offer HTTP/2 (ALPN h2); use --http auto or --http 1.1]", host, port)}
 }
 
 // dial makes the connection itself; at is the address that it, or the error, is of.

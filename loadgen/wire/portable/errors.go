@@ -16,7 +16,7 @@ func tlsError(host, port string, err error) *wire.Error {
 	if h := (x509.HostnameError{}); errors.As(err, &h) {
 		return http1.CannotConnect("ClientConnectorCertificateError", host, port, "the certificate is not trusted: "+h.Error(), err)
 	}
-	why := "TLS handshake failed: " + err.Error()
+	why := "TLS handshake failed: " + wire.Words(err)
 	if h := (tls.RecordHeaderError{}); errors.As(err, &h) {
 		why = "TLS handshake failed: the server does not speak TLS on this port"
 	}

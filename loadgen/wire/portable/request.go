@@ -64,7 +64,7 @@ func (r *request) assign(c *conn, cold wire.Cold) {
 			return
 		}
 		r.over = true
-		gone := &wire.Error{Type: "ServerDisconnectedError", Message: wire.Bound("Server disconnected before it took the request: " + err.Error())}
+		gone := &wire.Error{Type: "ServerDisconnectedError", Message: wire.Bound("Server disconnected before it took the request: " + wire.Words(err))}
 		r.t.work.Go(func() { r.fail(gone) })
 	}
 }
