@@ -66,7 +66,7 @@ type faultClient struct {
 func newFaultServer(t *testing.T, w way, o fakellm.Options, own faultClient) *faultServer {
 	t.Helper()
 	o.TLS, o.H2, o.H2C = w == viaTLS, w == viaH2, w == viaH2C
-	o.FaultHeader = true
+	o.FaultHeader, o.KeepAlive = true, -1 // on a machine that stands still, a connection would be idle for long enough to be closed
 	var err error
 	o.Counter = faultTokenizer()
 	s := &faultServer{Server: serve(t, o), way: w, clock: newClock()}
