@@ -286,7 +286,8 @@ func (c *faultCase) answers(t *testing.T, s *faultServer, e *ended, plain []stri
 		if i > 0 && cold != c.cold && c.cold != "any" {
 			t.Errorf("%q: request %d is cold for %v, want %q", c.fault, i, r.Cold.Names(), c.cold)
 		}
-		if int(r.SharedReads) != countShared(r) || len(r.Gaps) != int(max(r.Chunks-1, 0)) {
+		// Whatever shares its read has no gap; nor has what came with the stamp of the read before, as where two reads take one packet in parts.
+		if int(r.SharedReads) > countShared(r) || len(r.Gaps) != int(max(r.Chunks-1, 0)) {
 			t.Errorf("%q: request %d has %d shared reads, %d gaps without a measurement of %d, for %d chunks", c.fault, i, r.SharedReads, countShared(r), len(r.Gaps), r.Chunks)
 		}
 		c.timed(t, i, r, s.of(t, r.RequestID))
