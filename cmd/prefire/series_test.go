@@ -40,7 +40,7 @@ func filesBelow(t *testing.T, dir string) []string {
 // runFiles are the files of one run.
 func runFiles(folder string, more ...string) []string {
 	var out []string
-	for _, name := range append(more, ".aiperf_results_ready.json", "inputs.json", "profile_export.hlog", "profile_export.jsonl", "profile_export_aiperf.csv",
+	for _, name := range append(more, ".aiperf_results_ready.json", "inputs.json", "logs/aiperf.log", "profile_export.hlog", "profile_export.jsonl", "profile_export_aiperf.csv",
 		"profile_export_aiperf.json", "profile_export_console.txt") {
 		out = append(out, folder+"/"+name)
 	}
