@@ -171,6 +171,9 @@ func (s *scan) document(v procedure.LongContext) export.Object {
 		if why := unmeasured(r); why != "" {
 			l = append(l, export.Field{Key: "not_measured_because", Value: why})
 		}
+		if v.Lengths[i].Cut {
+			l = append(l, export.Field{Key: "prompts_cut", Value: true})
+		}
 		l = append(l, export.Field{Key: "checks", Value: v.Lengths[i].Checks})
 		lengths[i] = l
 	}

@@ -394,6 +394,24 @@ const scanMade = `{"verdict":"unhealthy","unhealthy_from":2048,"rule":"ttft_grow
 {"isl":2048,"requests":70,"failed":1,"cut":3,"cold":2,"not_measured_because":"no request of 4 was answered","isl_reached_avg":2048.0,"prefill_throughput_per_user_avg":9500.5,"baseline_prefill_throughput_per_user":19001,"time_to_first_token_avg_ms":300.5,"time_to_first_token_p99_ms":330.1,
 "checks":[{"rule":"ttft_growth","limit":1.35,"value":1.65,"low":1.6,"high":1.7,"judgement":"unhealthy"},{"rule":"prefill_fall","limit":0.25,"value":0.1,"judgement":"undecided"}]}]}`
 
+// A scan whose prompts the server cut says so in the place of rules that were not judged.
+func TestScanOfCutPrompts(t *testing.T) {
+	const file = `{"verdict":"undecided","prompts_cut_from":2048,"rules":{},"lengths":[{"isl":512,"requests":40,"failed":0,"cold":0,"time_to_first_token_avg_ms":30.4},
+{"isl":2048,"requests":40,"failed":0,"cold":0,"time_to_first_token_avg_ms":31.5,"prompts_cut":true,
+"checks":[{"rule":"ttft_growth","limit":1.35,"value":0.05,"low":0.04,"high":0.06,"judgement":"undecided"},{"rule":"error_rate","limit":0.01,"value":0.02,"low":0.001,"high":0.04,"judgement":"undecided"}]}]}`
+	said := text(validate(t, made(t, fstest.MapFS{"longcontext.json": {Data: []byte(file)}, "isl512/profile_export.jsonl": {}}, Options{Name: "scan"})))
+	for _, want := range []string{"? undecided", "the server does not read the whole prompts of 2048 tokens", "at 2048 tokens: how it scales is not judged", "error_rate 0.02"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	for _, none := range []string{"straddles", "ttft_growth 0.05"} {
+		if strings.Contains(said, none) {
+			t.Errorf("the page says %q", none)
+		}
+	}
+}
+
 // A scan's page has its verdict and its figures.
 func TestScan(t *testing.T) {
 	const file = scanMade

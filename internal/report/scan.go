@@ -19,6 +19,7 @@ type scan struct {
 	From    json.Number       `json:"unhealthy_from"`
 	Rule    string            `json:"rule"`
 	Needed  json.Number       `json:"requests_needed"`
+	CutFrom json.Number       `json:"prompts_cut_from"`
 	Rules   map[string]string `json:"rules"`
 	Notes   []string          `json:"notes"`
 	Lengths []scanLength      `json:"lengths"`
@@ -30,6 +31,7 @@ type scanLength struct {
 	Failed   json.Number `json:"failed"`
 	Cut      json.Number `json:"cut"`
 	Missing  string      `json:"not_measured_because"`
+	NotRead  bool        `json:"prompts_cut"` // the server did not read the whole prompts, so that how it scales is not judged
 	Cold     json.Number `json:"cold"`
 	Reached  json.Number `json:"isl_reached_avg"`
 	Prefill  json.Number `json:"prefill_throughput_per_user_avg"`
@@ -92,6 +94,9 @@ func (s *scan) says() judged {
 		return judged{bad, claim, fmt.Sprintf("it breaks down from %s tokens on, by the rule that %s.", s.From, s.Rules[s.Rule]), "✗ unhealthy"}
 	}
 	text := "an interval straddles its limit, or there are too few requests for one."
+	if s.CutFrom != "" {
+		text = fmt.Sprintf("by its own count the server does not read the whole prompts of %s tokens: it cuts them, and what it does with whole ones is not known.", s.CutFrom)
+	}
 	if s.Needed != "" {
 		text += fmt.Sprintf(" About %s requests at each length would decide it, if the figures stay as they are.", s.Needed)
 	}
@@ -105,9 +110,12 @@ func (s *scan) checks() []string {
 		if l.Missing != "" {
 			out = append(out, fmt.Sprintf("at %s tokens: not measured: %s", l.ISL, clipped(l.Missing)))
 		}
+		if l.NotRead {
+			out = append(out, fmt.Sprintf("at %s tokens: how it scales is not judged, for prompts were cut", l.ISL))
+		}
 		for _, c := range l.Checks {
 			switch {
-			case c.Judgement == "healthy" || c.Value == nil:
+			case c.Judgement == "healthy" || c.Value == nil || l.NotRead && c.Rule != "error_rate":
 			case c.Low == nil || c.High == nil:
 				out = append(out, fmt.Sprintf("at %s tokens: %s %.2f, limit %.2f: too few requests for an interval", l.ISL, c.Rule, *c.Value, c.Limit))
 			default:
